@@ -59,7 +59,7 @@ class PostgresServer:
         self._folder = Path(tempfile.mkdtemp(prefix="ao-pg-"))
         shutil.chown(self._folder, self._user)
         self.data = self._folder / "data"
-        self._call("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "-U", "ao", "-D", self.data)
+        self._make_data()
         self.start()
         return self
 
@@ -125,6 +125,13 @@ class PostgresServer:
         (self._folder / "earlier").rename(self.data)
         self.start()
 
+    def admit(self, addresses: str) -> None:
+        """Admit every role from some addresses, such as 10.0.0.0/24."""
+        with (self.data / "pg_hba.conf").open("a") as file:
+            file.write(f"host all all {addresses} trust\n")
+        with psycopg.connect(self.url("postgres")) as connection:
+            connection.execute("SELECT pg_reload_conf()")
+
     def new_database(self) -> str:
         """Create an empty database and return its URL."""
         name = f"db_{uuid.uuid4().hex[:12]}"
@@ -140,6 +147,35 @@ class PostgresServer:
     def _user_if_root(self) -> str | None:
         return self._user if os.geteuid() == 0 else None
 
+    def _make_data(self) -> None:
+        self._call("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "-U", "ao", "-D", self.data)
+
     def _call(self, program: str, *arguments: object) -> None:
-        command = [str(find_program(program)), *map(str, arguments)]
+        server = find_program("postgres")
+        assert server is not None
+        command = [str(server.with_name(program)), *map(str, arguments)]  # not a wrapper that has the same name
         subprocess.run(command, user=self._user_if_root, cwd="/", check=True, capture_output=True, timeout=120)
+
+
+class Standby(PostgresServer):
+    """A server that receives all changes of another one, the primary, and only reads until it is promoted.
+
+    Commits of a primary with `synchronous_standby_names="*"` wait for it, also before it is there.
+    """
+
+    def __init__(self, primary: PostgresServer, **settings: str) -> None:
+        super().__init__(**settings)
+        self._primary = primary
+
+    def new_database(self) -> str:
+        """Create an empty database on the primary and return a URL that names both servers."""
+        return f"{self._primary.new_database()},{self._folder}&target_session_attrs=read-write"
+
+    def promote(self) -> None:
+        """Make it a primary, and wait until it is one."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute("SELECT pg_promote()")
+
+    def _make_data(self) -> None:
+        source = ("-U", "ao", "-h", self._primary.data.parent)
+        self._call("pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", *source, "-D", self.data)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
 from ao_protocol.documents import Blueprint
@@ -20,13 +20,7 @@ BODY: Final = Path("agent")
 """The name of a document in messages."""
 
 
-def _tag(text: str) -> str:
-    if not TAG.fullmatch(text):
-        raise ValueError(f"expected a tag such as gpu or host:NAME, found {text[:80]!r}")
-    return text
-
-
-Tag = Annotated[str, AfterValidator(_tag)]
+Tag = Annotated[str, Field(pattern=f"^(?:{TAG.pattern})$")]
 
 
 class Demands(BaseModel):

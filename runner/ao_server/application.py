@@ -9,11 +9,15 @@ from typing import Any
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
+from ao_runner.coordinators.http import worker_calls
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
-from ao_server.api import agents, runs, schemas, sessions, streams
+from ao_server.announcements import announce_ends
+from ao_server.api import agents, runs, schemas, sessions, streams, webhooks, workers
+from ao_server.api.mcp_endpoint import McpEndpoint
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
+from ao_server.joined_workers import JoinedWorkers
 from ao_server.live import LiveSessions
 from ao_server.pages import actions, details, editor, exports, login, oversight, run_dialog
 from ao_server.pages import agents as agent_pages
@@ -21,9 +25,11 @@ from ao_server.pages import runs as run_pages
 from ao_server.pages import schemas as schema_pages
 from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
-from ao_server.problems import handle_errors
+from ao_server.problems import RESPONSES, handle_errors
+from ao_server.receivers import ReceiverPolicy
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
+from ao_server.webhook_sending import send_messages
 
 SWEEP_SECONDS = 2.0
 general = APIRouter(tags=["Health"])
@@ -32,18 +38,22 @@ general = APIRouter(tags=["Health"])
 @general.get("/health")
 async def health() -> dict[str, Any]:
     """Say that the server is there."""
-    return {"status": "healthy"}
+    return {"status": "healthy", "worker_api": worker_calls.VERSION}
 
 
-def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy) -> tuple[FastAPI, Application]:
+def build_application(
+    access: StoreAccess, hosting: Hosting, policy: GatePolicy, receivers: ReceiverPolicy
+) -> tuple[FastAPI, Application]:
     """Return the application, and the same behind its gate. The lifespan owns `access`."""
     live = LiveSessions(access)
-    context = ServerContext(access, live, hosting)
+    context = ServerContext(access, live, hosting, JoinedWorkers(access), receivers)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with access, asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(live.look()), tasks.create_task(_sweep(context))]
+            beside += [tasks.create_task(announce_ends(context)), tasks.create_task(send_messages(access, receivers))]
+            beside += [tasks.create_task(mcp.serve())]
             yield
             live.close()
             for task in beside:
@@ -54,18 +64,24 @@ def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy)
         version=version("ao-executor-protocol"),
         description="Agents, runs and sessions of a store.",
         lifespan=lifespan,
+        responses=RESPONSES,
         docs_url=None,
         redoc_url=None,
     )
     app.state.context = context
     app.state.policy = policy
-    for part in (general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes):
+    for part in (
+        general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes, webhooks.routes,
+        workers.routes,
+    ):  # fmt: skip
         app.include_router(part)
     for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes):
         app.include_router(pages)
     for pages in (login.routes, agent_pages.routes, editor.routes, run_dialog.routes, schema_pages.routes):
         app.include_router(pages)
     serve_static_files(app)
+    mcp = McpEndpoint(app, live.closing)
+    app.router.routes.append(mcp.route)
     handle_errors(app)
     show_errors_as_pages(app)
     return app, Gate(app, policy)

@@ -42,6 +42,7 @@ class ServeArguments(TypedDict):
     names: tuple[str, ...]
     with_worker: bool
     with_token: bool
+    private_webhooks: bool
     concurrency: int
     profiles: tuple[str, ...]
     project_dir: Path
@@ -71,6 +72,9 @@ class ServeArguments(TypedDict):
     "--worker/--no-worker", "with_worker", default=True, show_default=True, help="Perform runs on this host, too."
 )
 @click.option("--token/--no-token", "with_token", default=None, help="Demand a token also on a loopback address.")
+@click.option(
+    "--private-webhooks", is_flag=True, help="Let webhooks have private addresses. A loopback server always does."
+)
 @click.option(
     "--concurrency", type=click.IntRange(1), default=4, show_default=True, help="Maximum number of runs of the worker."
 )
@@ -109,6 +113,7 @@ async def _serve(given: ServeArguments) -> None:
 
     from ao_server.application import SignalledServer, build_application
     from ao_server.gate import GatePolicy, tokens_of
+    from ao_server.receivers import ReceiverPolicy
     from ao_server.store_access import StoreAccess
     from ao_server.submission import Hosting
 
@@ -122,7 +127,8 @@ async def _serve(given: ServeArguments) -> None:
     access = StoreAccess(StorePlace(given["home"], given["store"]), f"server-{os.getpid()}")
     hosting = Hosting(given["home"], os.environ, str(given["project_dir"]), script)
     policy = GatePolicy(tokens, None if demands_token else _hosts(given, port))
-    app, gate = build_application(access, hosting, policy)
+    receivers = ReceiverPolicy(allows_private=given["private_webhooks"] or is_loopback(given["host"]))
+    app, gate = build_application(access, hosting, policy, receivers)
     config = uvicorn.Config(
         gate, log_level="warning", access_log=False, server_header=False, lifespan="off",
         timeout_graceful_shutdown=GRACEFUL_SECONDS, h11_max_incomplete_event_size=64 * 1024,

@@ -5,18 +5,22 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from ao_server.joined_workers import JoinedWorkers
 from ao_server.live import LiveSessions
+from ao_server.receivers import ReceiverPolicy
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
 
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """The store, who watches it, and what is added to every run."""
+    """The store, who watches it, what is added to every run, and to whom webhooks may send."""
 
     access: StoreAccess
     live: LiveSessions
     hosting: Hosting
+    workers: JoinedWorkers
+    receivers: ReceiverPolicy
 
 
 def context_of(request: Request) -> ServerContext:

@@ -1,12 +1,16 @@
 """Errors as HTTP answers: `{"detail": …}` with a status that says whose fault it is."""
 
+import json
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import JsonValue
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field, JsonValue
+from starlette.routing import Match, Route
 
 from ao_protocol.contracts import Problem
 from ao_runner.blueprints.loading import InvalidBlueprint
@@ -35,6 +39,34 @@ STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
 )  # fmt: skip
 
 
+MOST_PROBLEMS: Final = 20
+MAX_MESSAGE_CHARACTERS: Final = 300
+
+
+class Refusal(BaseModel):
+    """Why a request is refused."""
+
+    detail: str | dict[str, Any] | list[dict[str, Any]] = Field(
+        description="A sentence; or `error`, `message` and facts; or the invalid fields, each with `loc` and `msg`."
+    )
+
+
+RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    int(status): {"model": Refusal, "description": meaning}
+    for status, meaning in {
+        HTTPStatus.BAD_REQUEST: "The request cannot be read or carried out.",
+        HTTPStatus.UNAUTHORIZED: "A token is missing or invalid.",
+        HTTPStatus.FORBIDDEN: "The role of the token, the Host or the Origin does not allow it.",
+        HTTPStatus.NOT_FOUND: "There is no such thing.",
+        HTTPStatus.CONFLICT: "The state of a thing does not allow it.",
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
+        HTTPStatus.UNPROCESSABLE_ENTITY: "A field is invalid.",
+        HTTPStatus.SERVICE_UNAVAILABLE: "The store cannot be used now; retry.",
+    }.items()
+}
+"""The documented refusals of every call."""
+
+
 def refusal(status: HTTPStatus, error: str, message: str, **facts: JsonValue) -> HTTPException:
     """Return the exception for a request that is refused with a typed error."""
     return HTTPException(status, {"error": error, "message": message, **facts})
@@ -47,9 +79,32 @@ def problems_in(problems: list[Problem]) -> JsonValue:
 
 def handle_errors(app: FastAPI) -> None:
     """Let an application answer the errors of the runner and of the store with their statuses."""
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
     for kinds, status in STATUSES:
         for kind in kinds:
             app.add_exception_handler(kind, _answer_with(status))
+    app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, _tell_methods)
+
+
+def _tell_methods(request: Request, _error: Exception) -> JSONResponse:
+    """Answer a wrong method with all methods of the path; the router tells those of one route only."""
+    methods: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, Route | APIRoute) and route.matches(request.scope)[0] is not Match.NONE:
+            methods |= route.methods or set()
+    allow = {"Allow": ", ".join(sorted(methods))}
+    return JSONResponse({"detail": "Method Not Allowed"}, HTTPStatus.METHOD_NOT_ALLOWED, allow)
+
+
+def _answer_invalid(_request: Request, error: Exception) -> Response:
+    """Return the problems of a request, without the input: it may be megabytes, or text that UTF-8 cannot hold."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    problems = [
+        {"loc": list(map(str, one["loc"])), "msg": str(one["msg"])[:MAX_MESSAGE_CHARACTERS], "type": one["type"]}
+        for one in found[:MOST_PROBLEMS]
+    ]
+    body = json.dumps({"detail": problems})
+    return Response(body, HTTPStatus.UNPROCESSABLE_ENTITY, media_type="application/json")
 
 
 def _answer_with(status: HTTPStatus) -> Callable[[Request, Exception], JSONResponse]:

@@ -54,7 +54,7 @@ class StoreAccess:
 
     async def read(self, call: Callable[[Store], Returned]) -> Returned:
         """Return what a call reads from the store. Calls run side by side; one may also compute for long."""
-        return await self._in(self._reading, lambda: call(self._reader()))
+        return await self._in(self._reading, lambda: _explained(self._reader(), call))
 
     async def write(self, step: Callable[[Store], Returned]) -> Returned:
         """Run a step in a transaction, and return its return value when it is durable.
@@ -68,7 +68,7 @@ class StoreAccess:
 
     async def write_alone(self, call: Callable[[Store], Returned]) -> Returned:
         """Run a call that opens transactions itself, on the connection that writes."""
-        return await self._in(self._writing, partial(call, self.writer))
+        return await self._in(self._writing, partial(_explained, self.writer, call))
 
     def notify(self) -> None:
         """Wake the workers and everybody else who waits for a change of the store."""
@@ -89,3 +89,9 @@ class StoreAccess:
     @staticmethod
     async def _in(threads: ThreadPoolExecutor, call: Callable[[], Returned]) -> Returned:
         return await asyncio.get_running_loop().run_in_executor(threads, call)
+
+
+def _explained(store: Store, call: Callable[[Store], Returned]) -> Returned:
+    """Run a call, with errors of the engine as errors of the store."""
+    with store.explaining():
+        return call(store)

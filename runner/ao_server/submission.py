@@ -51,7 +51,7 @@ class NewRun(BaseModel):
     parameters: dict[str, Any] = Field(description="What the agent's parameters_schema asks for, else `{prompt}`.")
     session_id: str | None = Field(None, description="The session to resume, or the id of the new one.")
     agent_name: str | None = Field(None, description="The agent; the one of its session for a resume.")
-    project_dir: str | None = Field(None, description="Absolute path of the folder in which the agent works.")
+    project_dir: str | None = Field(None, pattern="^/", description="Absolute path of the folder of the agent's work.")
     parent_session_id: str | None = Field(None, description="The session that asks for the run.")
     execution_mode: ExecutionMode = "sync"
     additional_demands: Demands | None = Field(None, description="Demands on the worker, beside those of the agent.")
@@ -126,8 +126,6 @@ def _first_run(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
         raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_session_id", "session_id: expected 1 to 256 characters")
     if wanted.session_id is not None and store.session_exists(wanted.session_id):
         raise HTTPException(HTTPStatus.CONFLICT, f"Session {shown(wanted.session_id)} already exists")
-    if wanted.project_dir is not None and not wanted.project_dir.startswith("/"):
-        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_project_dir", "project_dir: expected an absolute path")
     agent = None if wanted.agent_name is None else _find_agent(store, wanted.agent_name)
     blueprint = Blueprint.model_validate(NO_AGENT) if agent is None else agent.blueprint
     _check_parameters(None if agent is None else agent.blueprint.parameters_schema, wanted, blueprint)

@@ -3,33 +3,11 @@
 A parent that has not ended its turn, or has a resume on its way, hears of several at once when its turn has completed.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ao_protocol.callbacks import NO_RESULT, ChildEnd, callback_prompt, text_of_result
 from tests.foreign_coordinator.bodies import Document
-
-_DONE = """<agent-callback session="{}" status="completed">
-## Child Result
-
-{}
-</agent-callback>
-
-Please continue with the orchestration based on this result."""
-_FAILED = """<agent-callback session="{}" status="failed">
-## Error
-
-{}
-</agent-callback>
-
-Please handle this failure and continue with the orchestration."""
-_SEVERAL = """<agent-callback type="aggregated" count="{}">
-{}
-</agent-callback>
-
-Please continue with the orchestration based on these results."""
-Child = tuple[str, str, str]
-"""Its session, `completed` or `failed`, and what it said."""
 
 
 @dataclass
@@ -38,7 +16,7 @@ class Callbacks:
 
     resume: Callable[[str, str], object]
     """Adds a run for a session, with a prompt."""
-    _waiting: dict[str, list[Child]] = field(default_factory=dict)
+    _waiting: dict[str, list[ChildEnd]] = field(default_factory=dict)
     _on_their_way: set[str] = field(default_factory=set)
 
     def child_ended(self, run: Document, parent: Document | None, status: str, said: str) -> None:
@@ -46,7 +24,7 @@ class Callbacks:
         if run["execution_mode"] != "async_callback" or parent is None:
             return
         parent_id = parent["session_id"]
-        self._waiting.setdefault(parent_id, []).append((run["session_id"], status, said))
+        self._waiting.setdefault(parent_id, []).append(ChildEnd(run["session_id"], said, status == "failed"))
         if parent_id not in self._on_their_way and parent["status"] in {"finished", "idle"}:
             self._flush(parent_id)
 
@@ -59,16 +37,9 @@ class Callbacks:
     def _flush(self, session_id: str) -> None:
         children = self._waiting.pop(session_id)
         self._on_their_way.add(session_id)
-        if len(children) == 1:
-            ((child, status, said),) = children
-            self.resume(session_id, (_DONE if status == "completed" else _FAILED).format(child, said))
-            return
-        parts = [f"### Child: {child} (status: {status})\n\n{said}" for child, status, said in children]
-        self.resume(session_id, _SEVERAL.format(len(children), "\n\n---\n\n".join(parts)))
+        self.resume(session_id, callback_prompt(children))
 
 
 def worded(result: Document | None) -> str:
     """Return what a callback says of a result."""
-    if result is not None and result["result_data"] is not None:
-        return json.dumps(result["result_data"], indent=2)
-    return (result and result["result_text"]) or "(No result available)"
+    return NO_RESULT if result is None else text_of_result(result["result_text"], result["result_data"])

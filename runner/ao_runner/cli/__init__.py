@@ -16,10 +16,14 @@ EXTRA_OF: Final = {
     "platformdirs": "cli",
     "rich": "cli",
     "yaml": "cli",
+    "fastapi": "serve",
     "httpx": "worker",
+    "mcp": "serve",
     "prometheus_client": "worker",
     "psycopg": "postgres",
+    "sse_starlette": "serve",
     "structlog": "worker",
+    "uvicorn": "serve",
 }
 NEEDS_EXTRA: Final = 'ao: this needs the package {name}; install it with: pip install "ao-executor-protocol[{extra}]"'
 EXIT_USAGE: Final = 2

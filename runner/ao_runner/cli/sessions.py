@@ -70,11 +70,15 @@ def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, place: S
         return
     with place.open() as store:
         fail_lost_runs(store)
-        sessions = [(session, store.list_runs(session.session_id)) for session in store.list_sessions()]
+        sessions = store.list_sessions()
+        shown = sessions if show_all or as_json else sessions[:MOST_SHOWN]
+        runs: dict[str, list[Run]] = {session.session_id: [] for session in shown}
+        for run in store.list_runs(*runs):
+            runs[run.session_id].append(run)
     if as_json:
-        print_document([{**asdict(session), "runs": [asdict(run) for run in runs]} for session, runs in sessions])
+        print_document([asdict(one) | {"runs": [asdict(run) for run in runs[one.session_id]]} for one in shown])
     elif sessions or not store.damage:
-        _show(sessions, show_all=show_all)
+        _show([(session, runs[session.session_id]) for session in shown], len(sessions))
     leave_if_damaged(store.damage)
 
 
@@ -142,11 +146,10 @@ def _show_deleted(sessions: Sequence[DeletableSession], *, dry_run: bool, as_jso
     click.echo(f"{counted(len(sessions), 'session')} {word}", err=True)
 
 
-def _show(sessions: list[tuple[Session, list[Run]]], *, show_all: bool) -> None:
-    if not sessions:
+def _show(shown: list[tuple[Session, list[Run]]], sessions: int) -> None:
+    if not shown:
         click.echo('no sessions yet; start one: ao run BLUEPRINT -p "…"', err=True)
         return
-    shown = sessions if show_all else sessions[:MOST_SHOWN]
     header = ["SESSION", "NEWEST", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
     rows = [_row(session, runs) for session, runs in shown]
     if any(session.host for session, _ in shown):
@@ -159,7 +162,7 @@ def _show(sessions: list[tuple[Session, list[Run]]], *, show_all: bool) -> None:
         whole=("NEWEST", "BEGAN"),
         expendable=("NEWEST", "EXECUTOR", "RUNS", "BEGAN", "PROMPT", "LAST", "AGENT"),
     )
-    show_newest(len(sessions), len(shown), "ao sessions")
+    show_newest(sessions, len(shown), "ao sessions")
 
 
 def _row(session: Session, runs: list[Run]) -> list[str]:

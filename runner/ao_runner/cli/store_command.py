@@ -70,21 +70,25 @@ def check(as_json: bool, place: StorePlace) -> None:
 )
 @older_than_option("Time since the end of the week in which the runs were added: 30d, 720h.")
 @click.option("--dry-run", is_flag=True, help="Print what would be dropped, and drop nothing.")
-@json_option("Print the weeks as a JSON object: `dropped`, and `kept` because of runs that are not over.")
+@json_option(
+    "Print a JSON object: the weeks `dropped`, and `kept` because of runs that are not over; `workers` dropped."
+)
 @store_options
 def prune(older_than: timedelta, dry_run: bool, as_json: bool, place: StorePlace) -> None:
-    """Drop the events of old weeks from a database, each with its table.
+    """Drop the events of old weeks from a database, each with its table, and the workers that ended over a week ago.
 
     A week stays while one of its runs is queued or running. Sessions, runs and their records stay: `ao result` and
     `ao events` of a run whose events were dropped say so and exit with 1.
     """
     if place.is_local:
         raise click.UsageError(FOR_SERVERS.format("delete old sessions with `ao sessions prune`"))
-    from ao_runner.store.postgres_operations import prune_events
+    from ao_runner.store.postgres_operations import forget_workers, prune_events
 
+    workers = forget_workers(place, dry_run=dry_run)
     dropped, kept = prune_events(place, older_than, dry_run=dry_run)
     if as_json:
-        print_document({"dropped": [asdict(one) for one in dropped], "kept": [asdict(one) for one in kept]})
+        weeks = {"dropped": [asdict(one) for one in dropped], "kept": [asdict(one) for one in kept]}
+        print_document({**weeks, "workers": workers})
         return
     if dropped:
         print_table(["WEEK", "RUNS", "MIB"], [[one.week, str(one.runs), f"{one.bytes / 2**20:.1f}"] for one in dropped])
@@ -93,3 +97,5 @@ def prune(older_than: timedelta, dry_run: bool, as_json: bool, place: StorePlace
     word = "would be dropped" if dry_run else "dropped"
     advice = "; `ao result` of their runs says so, `ao result --record` still works" if dropped else ""
     click.echo(f"events of {counted(len(dropped), 'week')} {word}{advice}", err=True)
+    if workers:
+        click.echo(f"{counted(workers, 'worker')} that ended over a week ago {word}", err=True)

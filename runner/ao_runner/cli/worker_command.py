@@ -5,8 +5,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -39,7 +39,7 @@ from ao_runner.processes.containment import lifelines, probe
 from ao_runner.profiles import RUNNERS_OWN, Profile, list_profiles
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, StopRequests, bare_environment, on_signals, secrets_of
 from ao_runner.store.opening import LOCAL, StorePlace
-from ao_runner.store.ownership import EVERY_PROFILE, host_name, own_runs
+from ao_runner.store.ownership import EVERY_PROFILE, REMOTE, host_name, own_runs
 from ao_runner.store.records import Offer
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host, order_ahead
@@ -215,7 +215,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
         outbox = stack.enter_context(take_outbox(places, options))
         launcher = stack.enter_context(WarmLauncher(lines, cleanup, log.warning))
         await _park_ahead(profiles, host, launcher)
-        coordinator, observers = await _coordinator(given, owner, host, log), _observers(stack, given, host, log)
+        coordinator, observers = await _coordinator(given, owner, host, log, stops), _observers(stack, given, host, log)
         metrics = next((one for one in observers if isinstance(one, Metrics)), None)
         hosting = OrchestratorHosting(given["orchestrator"] or given["coordinator"], environ, launcher.keeps, log.info)
         worker = Worker(
@@ -328,8 +328,35 @@ def _shown(coordinator: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2]}" if found else coordinator
 
 
-async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log) -> Coordinator:
-    wanted, profiles = given["coordinator"], given["profiles"]
+def _offer(given: WorkerArguments, owner: str, host: Host) -> Offer:
+    found = [item.profile for item in list_profiles(given["home"], host.environ) if item.profile is not None]
+    return Offer(
+        owner,
+        profiles=given["profiles"],
+        tags=_tags(given),
+        shared=tuple(one.name for one in found if one.shared_sessions),
+        pausing=tuple(one.name for one in found if one.pause_on_limit),
+        lease_seconds=given["lease"],
+        gone_seconds=given["gone_after"].total_seconds(),
+    )
+
+
+async def _speaks_leases(
+    url: str, environ: Mapping[str, str], stops: StopRequests, tell: Callable[[str], None]
+) -> bool:
+    """Return whether a server hands out runs with leases. A request to stop ends the wait for its answer."""
+    from ao_runner.coordinators.http import speaks_leases
+
+    loop = asyncio.get_running_loop()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(None) as waiting:
+            with stops.told_to(lambda: waiting.reschedule(loop.time())):
+                return await speaks_leases(url, environ, tell)
+    return False
+
+
+async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log, stops: StopRequests) -> Coordinator:
+    wanted = given["coordinator"]
     is_http = wanted.startswith(("http://", "https://"))
     if given["agents"] is not None and not is_http:
         raise click.BadParameter("only an HTTP coordinator can be offered agents", param_hint="--agents")
@@ -340,17 +367,7 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log)
     if wanted == "local":
         from ao_runner.coordinators.stored_queue import StoreCoordinator
 
-        found = [item.profile for item in list_profiles(given["home"], host.environ) if item.profile is not None]
-        offer = Offer(
-            owner,
-            profiles=tuple(profiles),
-            tags=_tags(given),
-            shared=tuple(one.name for one in found if one.shared_sessions),
-            pausing=tuple(one.name for one in found if one.pause_on_limit),
-            lease_seconds=given["lease"],
-            gone_seconds=given["gone_after"].total_seconds(),
-        )
-        return StoreCoordinator(StorePlace(given["home"], given["store"]), offer, tell)
+        return StoreCoordinator(StorePlace(given["home"], given["store"]), _offer(given, owner, host), tell)
     if wanted == "stdout":
         from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 
@@ -361,13 +378,15 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log)
         )
         return StdoutCoordinator(defaults, tell)
     if is_http:
-        from ao_runner.coordinators.http import HttpCoordinator
+        from ao_runner.coordinators.http import HttpCoordinator, LeasedCoordinator
 
         profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
+        identity = await _identity(profile, host, given["agents"])
+        if await _speaks_leases(wanted, host.environ, stops, tell):
+            offer = replace(_offer(given, f"{REMOTE}{owner}", host), host=host_name())
+            return LeasedCoordinator(wanted, offer, host.environ)
         folder = private_folder(given["home"], "coordinators", places_of(given["home"], wanted).name)
-        return HttpCoordinator(
-            wanted, await _identity(profile, host, given["agents"]), tell, host.environ, folder=folder
-        )
+        return HttpCoordinator(wanted, identity, tell, host.environ, folder=folder)
     raise click.BadParameter(f"local or stdout or a URL (https://…), found {wanted!r}", param_hint="--coordinator")
 
 

@@ -2,13 +2,25 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from ao_runner.coordinators.port import Orders
 from ao_runner.errors import RunnerError
 
 T = TypeVar("T")
+
+
+def new_stops(wanted: Mapping[str, int], told: dict[str, int]) -> frozenset[str]:
+    """Return the runs with requests to stop that were not told yet, one request of each run at a time, and note them.
+
+    Args:
+        wanted: The number of requests for each run.
+        told: The number of those that were told, which this call increases.
+    """
+    new = frozenset(run_id for run_id, count in wanted.items() if count > told.get(run_id, 0))
+    told.update({run_id: told.get(run_id, 0) + 1 for run_id in new})
+    return new
 
 
 class Inbox(Generic[T]):

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Self, TypeVar
@@ -12,12 +13,14 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, parse_event
 from ao_protocol.framing import decode_object
 from ao_runner.coordinators.group_commit import GroupCommit, unavailable
+from ao_runner.coordinators.inbox import new_stops
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Orders, Refused
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary, end_lost_run, ending_behind, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.outcome import error_type_of, failed, status_of
 from ao_runner.runs.run_request import new_run_id, new_session_id
 from ao_runner.store.opening import StorePlace
+from ao_runner.store.ownership import Wakeup
 from ao_runner.store.records import (
     ClaimedRun,
     Fleet,
@@ -32,11 +35,12 @@ from ao_runner.store.records import (
     seconds_since,
     timestamp,
 )
+from ao_runner.store.store import Store
 
 LOOK_SECONDS: Final = 1.0
 """Interval at which a worker polls, since a notification may be lost."""
 LOOKS_PER_LEASE: Final = 3
-"""How often a worker without a free slot looks for the runs of dead workers."""
+"""How often a worker looks for the runs of dead workers, also without a free slot."""
 ASK_AGAIN_SECONDS: Final = 10.0
 BUSY_SECONDS: Final = 0.25
 """How long the event loop waits for another writer of the file before it continues and tries again later."""
@@ -44,25 +48,45 @@ BUSY_SECONDS: Final = 0.25
 Returned = TypeVar("Returned")
 
 
+@dataclass(frozen=True, slots=True)
+class SharedStore:
+    """An open store that the coordinators of several workers share. Its owner ends the runs of dead workers."""
+
+    store: Store
+    commits: GroupCommit
+    wakeup: Wakeup
+
+
 class StoreCoordinator:
     """See `ao_runner.coordinators.port.Coordinator`. `offer.owner` must be alive, see `ao_runner.store.ownership`.
 
     Calls of a server run in a thread of their own, so that a slow network delays no other work of the event loop.
     `tell` receives a sentence about each queued run that cannot be read, and about what a server has lost.
+    `held` are the runs that the worker has claimed from an earlier coordinator of the same store.
     """
 
-    def __init__(self, place: StorePlace, offer: Offer, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        place: StorePlace | SharedStore,
+        offer: Offer,
+        tell: Callable[[str], None] = lambda _: None,
+        held: Sequence[RunKey] = (),
+    ) -> None:
         self._place = place
         self._tell = tell
         self._offer = offer
         self._resources = AsyncExitStack()
         self._told_stops: dict[str, int] = {}
-        self._acknowledged: dict[RunKey, int] = {}
+        self._acknowledged: dict[RunKey, int] = dict.fromkeys(held, 0)
         self._not_held: frozenset[tuple[str, int]] = frozenset()
         self._to_end: frozenset[tuple[str, int]] = frozenset()
         self._look_at = 0.0
 
     async def __aenter__(self) -> Self:
+        if isinstance(self._place, SharedStore):
+            self._store, self._commits, self._wakeup = self._place.store, self._place.commits, self._place.wakeup
+            await self._commits.do(lambda: self._store.join(self._offer))
+            return self
         opening = partial(self._place.open, BUSY_SECONDS)
         try:
             store = opening() if self._place.is_local else await asyncio.to_thread(opening)
@@ -83,19 +107,23 @@ class StoreCoordinator:
         await self._resources.aclose()
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
-        """Claim runs. If there are none, end the runs of dead workers and wait for a notification."""
+        """Claim runs. If there are none, wait for a notification.
+
+        On one host, end the runs of dead workers before. Of many hosts, each would do so at each notification.
+        """
         until = asyncio.get_running_loop().time() + ASK_AGAIN_SECONDS
         while True:
             claimed = await self._claimed(slots)
             if claimed or asyncio.get_running_loop().time() >= until:
                 return claimed
-            await self._end_lost_runs()
+            if not self._store.waits_for_a_server:
+                await self._end_lost_runs()
             await self._wakeup.wait(LOOK_SECONDS)
 
     async def started(self, key: RunKey) -> None:
         """Record that the run begins."""
-        owner = self._owner(key)
-        await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp(), owner))
+        owner, host = self._owner(key), self._offer.host
+        await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp(), owner, host))
 
     async def events(self, batch: EventBatch) -> int:
         """Store events, and the executor's own id of the session if an event reports it."""
@@ -164,14 +192,14 @@ class StoreCoordinator:
         return Orders(lost=frozenset(key for key in held if (key.run_id, key.attempt) not in kept))
 
     async def orders(self) -> Orders:
-        """Wait for a request to stop a run, and end the runs of dead workers, since a full worker does not claim."""
+        """Wait for a request to stop a run, and end the runs of dead workers some times in a lease."""
         await self._wakeup.wait(LOOK_SECONDS)
         now = asyncio.get_running_loop().time()
         if now >= self._look_at:
             self._look_at = now + self._offer.lease_seconds / LOOKS_PER_LEASE
             await self._end_lost_runs()
             if self._store.waits_for_a_server:
-                await self._end_not_held()
+                await self.end_not_held()
         return Orders(cancel_runs=await self._new_stops())
 
     def drain(self) -> None:
@@ -195,13 +223,15 @@ class StoreCoordinator:
 
     async def _end_lost_runs(self) -> None:
         """End them, unless the store cannot be written now, which heartbeats report, or no descriptor is left."""
+        if isinstance(self._place, SharedStore):
+            return
         with suppress(StoreUnusable, StoreUnwritable, OSError):
             await self._commits.alone(lambda: fail_lost_runs(self._store))
             if self._store.waits_for_a_server:
                 await self._commits.alone(lambda: fail_stranded_runs(self._store, self._offer.gone_seconds))
 
-    async def _end_not_held(self) -> None:
-        """End the runs that the server ascribes to this worker, and that it does not perform.
+    async def end_not_held(self) -> None:
+        """End the runs that the store ascribes to this worker, and that it does not perform.
 
         The answer to their claim was lost, or the server has gone back to a time before their end.
         """
@@ -305,9 +335,7 @@ class StoreCoordinator:
             wanted = await self._commits.alone(lambda: self._store.requested_stops(self._offer.owner))
         except (StoreUnwritable, StoreUnusable) as error:
             raise unavailable(self._store.place, error) from error
-        new = frozenset(run_id for run_id, count in wanted.items() if count > self._told_stops.get(run_id, 0))
-        self._told_stops.update({run_id: self._told_stops.get(run_id, 0) + 1 for run_id in new})
-        return new
+        return new_stops(wanted, self._told_stops)
 
     async def _held(self, key: RunKey, step: Callable[[], Returned]) -> Returned:
         try:

@@ -1,8 +1,4 @@
-"""The MCP server: one on the loopback address for all runs of a worker. Only this module imports the MCP SDK.
-
-Two major versions of the SDK register handlers differently; both are supported. Documents are built with wire names,
-which both versions read.
-"""
+"""The MCP server of a worker: one on the loopback address for all its runs."""
 
 import asyncio
 import importlib
@@ -12,21 +8,28 @@ import os
 import secrets
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
-from importlib.metadata import version
-from typing import Any, Final, TypeAlias, cast
+from typing import Final
 
-from pydantic import JsonValue, ValidationError
-
-from ao_protocol.wire import JsonObject, problems_of
 from ao_runner.coordinators.http import Timing
 from ao_runner.coordinators.http.transport import Exchange
 from ao_runner.errors import RunnerError
-from ao_runner.orchestrator.tools import TOOLS, Caller, CoordinatorClient, Timeouts, Tool
+from ao_runner.orchestrator.mcp_sdk import (
+    CALLER,
+    SDK_MODULES,
+    Application,
+    Message,
+    Receive,
+    Send,
+    caller_from,
+    headers_of,
+    over_http,
+)
+from ao_runner.orchestrator.tools import Caller, CoordinatorClient, Timeouts
 from ao_runner.profiles import COORDINATOR_TOKEN
 
 TOKEN_BYTES: Final = 32
@@ -87,16 +90,7 @@ def _digest(token: str) -> bytes:
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
-
 SESSION_HEADER: Final = "x-agent-session-id"
-TAGS_HEADER: Final = "x-agent-tags"
-DEMANDS_HEADER: Final = "x-additional-demands"
-CALLER: Final = "ao.caller"
-"""The key of the `Caller` in the ASGI scope."""
 MAX_BODY_BYTES: Final = 1024 * 1024
 BODY_SECONDS: Final = 20.0
 """The timeout for the whole body of a request, which comes from this machine."""
@@ -122,7 +116,7 @@ class Door:
         self.port = 0
         self._grants = grants
         self._inside = inside
-        self._calls: Counter[str] = Counter()
+        self._calls: Counter[str | None] = Counter()
         self._waiting: set[asyncio.Event] = set()
 
     def dismiss(self) -> None:
@@ -160,7 +154,7 @@ class Door:
             self._calls += Counter()  # removes the sessions without calls
 
     def _admitted(self, scope: Message) -> Caller:
-        headers = _headers(scope["headers"])
+        headers = headers_of(scope)
         ours = [f"{host}:{self.port}" for host in (LOOPBACK, "localhost")]
         if headers.get("host") not in ours:
             raise _Refused(HTTPStatus.FORBIDDEN, "foreign Host")
@@ -176,9 +170,7 @@ class Door:
             raise _Refused(HTTPStatus.FORBIDDEN, "X-Agent-Session-Id is not the session that this address is for")
         if self._calls[session_id] >= MOST_CALLS_OF_A_SESSION:
             raise _Refused(HTTPStatus.TOO_MANY_REQUESTS, f"more than {MOST_CALLS_OF_A_SESSION} calls at once")
-        return Caller(
-            session_id, headers.get(TAGS_HEADER) or None, _demands(headers.get(DEMANDS_HEADER, "")), asyncio.Event()
-        )
+        return caller_from(headers, session_id)
 
 
 async def _body_of(receive: Receive) -> bytes | None:
@@ -210,38 +202,10 @@ async def _send_refusal(send: Send, refusal: _Refused) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers by lower-case name. A repeated header is joined, so that it equals no expected value."""
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        key, text = name.decode("latin-1").lower(), value.decode("utf-8", "replace")
-        found[key] = f"{found[key]}, {text}" if key in found else text
-    return found
-
-
-def _demands(text: str) -> JsonObject:
-    """Return the demands on a child's runner. Like the existing runner, ignore a text that is not a JSON object."""
-    try:
-        demands = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return {}
-    return demands if isinstance(demands, dict) else {}
-
-
 MOST_CONNECTIONS: Final = 256
 GOODBYE_SECONDS: Final = 1
-_NAME: Final = "Agent Orchestrator"
-_PACKAGE: Final = "ao-executor-protocol"
-_HEAVY: Final = ("mcp.server.lowlevel", "mcp.server.streamable_http_manager", "uvicorn")
+_HEAVY: Final = (*SDK_MODULES, "uvicorn")
 _LOGGERS: Final = ("mcp", "sse_starlette", "uvicorn.error")
-_TOOLS: Final[Mapping[str, Tool]] = {tool.name: tool for tool in TOOLS}
-_A_LIST: Final[JsonObject] = {
-    "properties": {
-        "result": {"items": {"additionalProperties": True, "type": "object"}, "title": "Result", "type": "array"}
-    },
-    "required": ["result"],
-    "type": "object",
-}
 
 
 @dataclass(eq=False)
@@ -305,16 +269,13 @@ class OrchestratorServer:
             raise CannotHost(f"{error}; install ao-executor-protocol[worker]") from error
         except OSError as error:
             raise CannotHost(f"port {port}: {os.strerror(error.errno or 0)}") from error
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-
         with listener:
             self._port = listener.getsockname()[1]
-            # Stateless: a process may continue after its turn, and an MCP session would not.
-            manager = StreamableHTTPSessionManager(_mcp_server(self._client), stateless=True)
-            door = Door(self._grants, cast(Application, manager.handle_request))  # its ASGI types are equivalent
-            door.port = self._port
-            async with self._exchange, manager.run(), _listening(door, listener):
-                yield self._port
+            async with self._exchange, over_http(self._client) as inside:
+                door = Door(self._grants, inside)
+                door.port = self._port
+                async with _listening(door, listener):
+                    yield self._port
 
 
 @asynccontextmanager
@@ -349,64 +310,3 @@ async def _listening(door: Door, listener: socket.socket) -> AsyncIterator[None]
         door.dismiss()
         server.force_exit = True
         await server.shutdown()
-
-
-def _mcp_server(client: CoordinatorClient) -> Any:  # noqa: ANN401  # one of two major versions is installed
-    """Return the server of the SDK, for either major version."""
-    from mcp import types
-    from mcp.server.lowlevel import Server
-
-    listed = types.ListToolsResult.model_validate({"tools": [_written(tool) for tool in TOOLS]})
-
-    async def call(request: Any, params: Any) -> types.CallToolResult:  # noqa: ANN401  # see above
-        answer = await _answer(client, request.scope[CALLER], params.name, params.arguments or {})
-        return types.CallToolResult.model_validate(answer)
-
-    async def list_tools(*_: object) -> Any:  # noqa: ANN401
-        return listed
-
-    async def call_tool(context: Any, params: Any) -> Any:  # noqa: ANN401
-        return await call(context.request, params)
-
-    if not hasattr(Server, "list_tools"):
-        return Server(_NAME, version=version(_PACKAGE), on_list_tools=list_tools, on_call_tool=call_tool)
-
-    # mcp 1.x, whose handlers receive the whole request and wrap their results.
-    first: Any = types
-    server: Any = Server(_NAME, version=version(_PACKAGE))
-
-    async def call_first(asked: Any) -> Any:  # noqa: ANN401
-        return first.ServerResult(await call(server.request_context.request, asked.params))
-
-    async def list_first(_: object) -> Any:  # noqa: ANN401
-        return first.ServerResult(listed)
-
-    server.request_handlers |= {types.ListToolsRequest: list_first, types.CallToolRequest: call_first}
-    return server
-
-
-async def _answer(client: CoordinatorClient, caller: Caller, name: str, arguments: JsonObject) -> JsonObject:
-    """Return the result of `tools/call`. Each item of a list is a text, as in the existing runner."""
-    tool = _TOOLS.get(name)
-    if tool is None:
-        return _failed(f"Unknown tool: {name}")
-    try:
-        answer = await tool.answer(client, caller, arguments)
-    except ValidationError as error:
-        problems = "; ".join(str(problem) for problem in problems_of(error, arguments))
-        return _failed(f"The arguments of {name} are not valid: {problems}")
-    items = answer if isinstance(answer, list) else [answer]
-    content: list[JsonValue] = [
-        {"type": "text", "text": json.dumps(item, indent=2, ensure_ascii=False)} for item in items
-    ]
-    result: JsonObject = {"content": content, "isError": False}
-    return {**result, "structuredContent": {"result": list(answer)}} if isinstance(answer, list) else result
-
-
-def _failed(reason: str) -> JsonObject:
-    return {"content": [{"type": "text", "text": reason}], "isError": True}
-
-
-def _written(tool: Tool) -> JsonObject:
-    written: JsonObject = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-    return {**written, "outputSchema": {**_A_LIST, "title": f"{tool.name}Output"}} if tool.is_list else written

@@ -1,4 +1,4 @@
-"""The seven tools, with names, arguments and results of the existing runner. This module is independent of MCP.
+"""The tools: seven have names, arguments and results of the existing runner. This module is independent of MCP.
 
 A failure is a result `{"error": …}`, which the agent reads like any other result.
 """
@@ -6,20 +6,26 @@ A failure is a result `{"error": …}`, which the agent reads like any other res
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, BeforeValidator, JsonValue
 
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.transport import Answer, Exchange
+from ao_runner.coordinators.http.transport import Answer
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable
 
 MAX_DETAIL_CHARACTERS: Final = 20_000
 """A refusal of parameters contains the schema that they do not match, so that the agent can correct them."""
 MAX_GENERATIONS: Final = 64
+MARGIN_SECONDS: Final = 20.0
+"""How much longer than it may hold back a server may take to answer."""
+MOST_HELD: Final = 64
+"""Half of the connections of an `Exchange`: other requests need some, too."""
 _UNDER_WAY: Final = frozenset({"pending", "claimed", "running", "stopping"})
 _SESSION_ID: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._~:@-]{1,200}")
 """An id that is one path segment for any server."""
@@ -37,18 +43,31 @@ class ToolRefused(Exception):
 class Timeouts:
     """How long a tool waits for a run, and how often it requests the status, in seconds."""
 
+    hold_seconds: float = 25.0
+    """How long a server may hold back the status of an open run. Those that cannot answer at once: see the pauses."""
     first_pause_seconds: float = 0.1
     longest_pause_seconds: float = 2.0
     growth: float = 1.5
     sync_seconds: float = 600.0
 
 
+class Requests(Protocol):
+    """The way to a server: an `Exchange`, or a server's own application."""
+
+    async def ask(
+        self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
+    ) -> Answer:
+        """Return the response to one request, which may take `seconds`. See `Exchange.ask` for what is raised."""
+
+
 @dataclass(frozen=True, slots=True)
 class CoordinatorClient:
     """The requests of the tools to the coordinator. Every method raises `ToolRefused`, whose text is for an agent."""
 
-    exchange: Exchange
+    exchange: Requests
     timeouts: Timeouts = Timeouts()  # immutable
+    held: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_HELD))
+    """The requests that a server may hold back at a time. What waits beside them asks in intervals."""
 
     async def sessions(self) -> list[JsonObject]:
         """Return all sessions."""
@@ -111,19 +130,28 @@ class CoordinatorClient:
         Raises:
             ToolRefused: The run failed or was stopped, took too long, or `gone` was set.
         """
-        pause = self.timeouts.first_pause_seconds
         try:
             async with asyncio.timeout(self.timeouts.sync_seconds):
-                while not await self._has_completed(run_id):
-                    await _pause(pause, gone)
-                    pause = min(self.timeouts.longest_pause_seconds, pause * self.timeouts.growth)
+                await _unless(gone, self._followed(run_id))
         except TimeoutError:
             bound = f"{self.timeouts.sync_seconds:g} s"
             raise ToolRefused(f"Session timed out: run {run_id} did not complete within {bound}; it goes on") from None
 
-    async def _has_completed(self, run_id: str) -> bool:
+    async def _followed(self, run_id: str) -> None:
+        pause = self.timeouts.first_pause_seconds
+        while True:
+            hold, asked_at = 0.0 if self.held.locked() else self.timeouts.hold_seconds, time.monotonic()
+            async with self.held if hold else nullcontext():
+                if await self._has_completed(run_id, hold):
+                    return
+            if time.monotonic() - asked_at < max(pause, hold / 2):  # the server did not hold back
+                await asyncio.sleep(pause)
+                pause = min(self.timeouts.longest_pause_seconds, pause * self.timeouts.growth)
+
+    async def _has_completed(self, run_id: str, hold: float) -> bool:
+        path = f"/runs/{quote(run_id, safe='')}?wait={hold:g}"  # a server without this parameter ignores it
         try:
-            answer = await self.exchange.ask("GET", f"/runs/{quote(run_id, safe='')}")
+            answer = await self.exchange.ask("GET", path, seconds=hold + MARGIN_SECONDS)
         except CoordinatorUnavailable:
             return False  # the run continues meanwhile
         status = answer.document.get("status") if answer.is_success else None
@@ -156,13 +184,18 @@ class CoordinatorClient:
         return answer
 
 
-async def _pause(seconds: float, gone: asyncio.Event) -> None:
+async def _unless(gone: asyncio.Event, waiting: Coroutine[Any, Any, None]) -> None:
+    """Await a coroutine, unless `gone` is set before its end."""
+    tasks = [asyncio.ensure_future(waiting), asyncio.ensure_future(gone.wait())]
     try:
-        async with asyncio.timeout(seconds):
-            await gone.wait()
-    except TimeoutError:
-        return
-    raise ToolRefused("nobody waits for the answer any more")
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not tasks[0].done():
+            raise ToolRefused("nobody waits for the answer any more")
+        await tasks[0]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 def _path(session_id: str) -> str:
@@ -188,14 +221,16 @@ BLUEPRINT_FIELDS: Final[Mapping[str, JsonValue]] = {
     "name": None, "description": "", "type": "autonomous", "tags": [], "parameters_schema": None,
 }  # fmt: skip
 SESSION_FIELDS: Final = ("session_id", "status", "agent_name", "created_at", "last_resumed_at")
+_CONTRACT: Final = {"output_schema", "output_schema_name", "output_schema_options"}
+_VALIDATION: Final = ("validated_output", "schema_validation")
 _ENDED_WELL: Final = frozenset({"finished", "idle"})
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a tool: its session is that of the token; its blueprint sets the rest in headers."""
+    """The caller of a tool: an agent's session, or a client without one. Headers set the rest."""
 
-    session_id: str
+    session_id: str | None
     tags: str | None
     demands: JsonObject
     gone: asyncio.Event
@@ -220,17 +255,21 @@ class _OfSession(BaseModel):
     session_id: str
 
 
-class _Start(BaseModel):
+class _NewRun(BaseModel):
     parameters: Annotated[dict[str, Any], BeforeValidator(_read)]
+    mode: str = "sync"
+    output_schema: Annotated[dict[str, Any] | None, BeforeValidator(_read)] = None
+    output_schema_name: str | None = None
+    output_schema_options: Annotated[dict[str, Any] | None, BeforeValidator(_read)] = None
+
+
+class _Start(_NewRun):
     agent_name: str | None = None
     project_dir: str | None = None
-    mode: str = "sync"
 
 
-class _Resume(BaseModel):
+class _Resume(_NewRun):
     session_id: str
-    parameters: Annotated[dict[str, Any], BeforeValidator(_read)]
-    mode: str = "sync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,12 +327,23 @@ async def _start(client: CoordinatorClient, caller: Caller, given: _Start) -> Js
 
 async def _resume(client: CoordinatorClient, caller: Caller, given: _Resume) -> JsonObject:
     run = _run("resume_session", caller, given) | {"session_id": given.session_id}
-    if not await client.is_descendant(given.session_id, caller.session_id):
-        raise ToolRefused(
-            f"Session {given.session_id} was not started by this session; only sessions that it has started, "
-            "or that those have started, can be resumed"
-        )
+    await _check_own(client, caller, given.session_id, "resumed")
     return await _begun(client, caller, run, "resume")
+
+
+async def _stop(client: CoordinatorClient, caller: Caller, given: _OfSession) -> JsonObject:
+    await _check_own(client, caller, given.session_id, "stopped")
+    path = f"{_path(given.session_id)}/stop"
+    stopped = await client.ask("POST", path, missing=f"Session not found: {given.session_id}")
+    return {"session_id": given.session_id, "status": stopped.document.get("status") or "stopping"}
+
+
+async def _check_own(client: CoordinatorClient, caller: Caller, session_id: str, what: str) -> None:
+    if caller.session_id is not None and not await client.is_descendant(session_id, caller.session_id):
+        raise ToolRefused(
+            f"Session {session_id} was not started by this session; only sessions that it has started, "
+            f"or that those have started, can be {what}"
+        )
 
 
 async def _status(client: CoordinatorClient, _caller: Caller, given: _OfSession) -> JsonObject:
@@ -310,6 +360,11 @@ async def _result(client: CoordinatorClient, _caller: Caller, given: _OfSession)
 
 
 async def _delete_all(client: CoordinatorClient, caller: Caller, _: _NoArguments) -> JsonObject:
+    if caller.session_id is None:
+        raise ToolRefused(
+            "This tool deletes the sessions that the calling session has started, and this client has no session; "
+            "delete single ones with DELETE /sessions/SESSION_ID or `ao sessions delete`"
+        )
     deleted, kept = 0, list[JsonValue]()
     for session_id in await client.descendants(caller.session_id):
         try:
@@ -319,18 +374,20 @@ async def _delete_all(client: CoordinatorClient, caller: Caller, _: _NoArguments
     return {"deleted_count": deleted, **({"not_deleted": kept} if kept else {})}
 
 
-def _run(kind: str, caller: Caller, given: _Start | _Resume) -> JsonObject:
+def _run(kind: str, caller: Caller, given: _NewRun) -> JsonObject:
     length = len(json.dumps(given.parameters))
     if length > MAX_PARAMETERS_CHARACTERS:
         raise ToolRefused(f"Parameters too large: {length} characters (max {MAX_PARAMETERS_CHARACTERS})")
     if given.mode not in MODES:
         raise ToolRefused(f"Invalid mode: {given.mode[:100]}. Must be one of: {', '.join(MODES)}")
-    run: JsonObject = {
-        "type": kind,
-        "parameters": given.parameters,
-        "parent_session_id": caller.session_id,
-        "execution_mode": given.mode,
-    }
+    if given.mode == "async_callback" and caller.session_id is None:
+        raise ToolRefused(
+            "Mode async_callback resumes the calling session with the result, and this client has no session; "
+            "use sync, or async_poll and get_agent_session_status"
+        )
+    run: JsonObject = {"type": kind, "parameters": given.parameters, "execution_mode": given.mode}
+    run |= given.model_dump(include=_CONTRACT, exclude_none=True)
+    run |= {"parent_session_id": caller.session_id} if caller.session_id is not None else {}
     return run | ({"additional_demands": caller.demands} if caller.demands else {})
 
 
@@ -358,17 +415,23 @@ async def _result_of(client: CoordinatorClient, session_id: str) -> JsonObject:
     text = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
     if len(text) > MAX_RESULT_CHARACTERS:
         text = f"{text[:MAX_RESULT_CHARACTERS]}\n\n[Result truncated at {MAX_RESULT_CHARACTERS} characters]"
-    return {"session_id": session_id, "result_text": text, "result_data": found.get("result_data")}
+    validation = {name: found.get(name) for name in _VALIDATION if found.get("schema_validation") is not None}
+    return {"session_id": session_id, "result_text": text, "result_data": found.get("result_data"), **validation}
 
 
-_ABOUT_MODES: Final = """\
-    mode: "sync" waits for the result (10 minutes at most), "async_poll" returns at once and the status can be asked
-        for, "async_callback" returns at once and this session is resumed with the result
+_ABOUT_RUNS: Final = """\
+    mode: "sync" waits for the result, for 10 minutes at most; "async_poll" returns at once, and you ask for the status;
+        "async_callback" returns at once, and your session is resumed with the result after you have ended your turn
+    output_schema: JSON Schema of the answer (optional). The answer is validated, and the agent is asked again if it
+        does not match; without it, the agent's own schema applies, if it has one
+    output_schema_name: Name of a schema that the server knows, instead of output_schema (optional)
+    output_schema_options: How the schema is enforced (optional), for example {"max_retries": 2}
 
 Returns:
-    sync: {"session_id": "...", "result_text": "...", "result_data": ...}
+    sync: {"session_id": "...", "result_text": "...", "result_data": ...}; with a schema also "validated_output" and
+        "schema_validation": {"valid": true, "schema_name": ..., "retry_count": 0}
     async_poll, async_callback: {"session_id": "...", "status": "pending"}
-    if it fails: {"error": "..."}"""
+    if it fails: {"error": "..."}, with "session_id" if the session was started"""
 
 TOOLS: Final = (
     Tool(
@@ -383,31 +446,45 @@ TOOLS: Final = (
     Tool("list_agent_sessions", "List all agent sessions.", _NoArguments, _list_sessions, is_list=True),
     Tool(
         "start_agent_session",
-        "Start a new agent session as a child of this one.\n\nArgs:\n"
+        "Start a new session of an agent. It is a child of your session, if you have one.\n\nArgs:\n"
         "    parameters: What the agent's parameters_schema asks for; "
         '{"prompt": "..."} where it is null\n'
         "    agent_name: Name of the agent (optional)\n"
-        f"    project_dir: Folder that it works in (optional)\n{_ABOUT_MODES}",
+        f"    project_dir: Folder that it works in (optional)\n{_ABOUT_RUNS}",
         _Start,
         _start,
     ),
     Tool(
         "resume_agent_session",
-        "Continue a session that this one has started, directly or through its children. "
-        "Sessions of procedural agents cannot be continued.\n\nArgs:\n"
+        "Continue a session with another prompt. An agent can continue the sessions that it has started, directly or "
+        "through its children. Sessions of procedural agents cannot be continued.\n\nArgs:\n"
         "    session_id: The session\n"
         '    parameters: Always {"prompt": "..."}, whatever the agent\'s parameters_schema is\n'
-        f"{_ABOUT_MODES}",
+        f"{_ABOUT_RUNS}",
         _Resume,
         _resume,
     ),
     Tool(
+        "stop_agent_session",
+        "Stop the current run of a session. An agent can stop the sessions that it has started, directly or through "
+        'its children. Returns {"session_id": "...", "status": "..."}; the status is stopping until the run has ended.',
+        _OfSession,
+        _stop,
+    ),
+    Tool(
         "get_agent_session_status",
-        "Get the status of an agent session: pending, running, idle, finished, failed, stopped or not_existent.",
+        "Get the status of an agent session: pending, running, stopping, idle, finished, failed, stopped or "
+        "not_existent.",
         _OfSession,
         _status,
     ),
-    Tool("get_agent_session_result", "Get the result of a completed agent session.", _OfSession, _result),
+    Tool(
+        "get_agent_session_result",
+        "Get the result of the last run of a session: result_text, result_data, and, if the answer was validated, "
+        "validated_output and schema_validation.",
+        _OfSession,
+        _result,
+    ),
     Tool(
         "delete_all_agent_sessions",
         "Delete all sessions that this one has started, directly or through its children, with their results. Use with "

@@ -10,6 +10,7 @@ from ao_protocol.contracts import InvalidSchema, OptionDefaults, defaults_from, 
 from ao_protocol.contracts.contract import USUAL_DEFAULTS, ContractOverridden, resolve_contract
 from ao_protocol.documents import Blueprint
 from ao_protocol.wire import JsonObject, problems_of
+from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.errors import RunnerError
 from ao_runner.runs.acceptance import CallerDemand, demand_record, demands_together
 from ao_runner.runs.run_request import not_keeping_rejected_answers
@@ -75,13 +76,13 @@ class CannotResume(RunnerError):
 
 
 def blueprint_of(session: Session) -> Blueprint:
-    """Return the blueprint of a stored session.
+    """Return the blueprint of a stored session, with stand-ins for its placeholders.
 
     Raises:
         RowDamaged: The stored blueprint is not valid.
     """
     try:
-        return Blueprint.model_validate(session.blueprint)
+        return Blueprint.model_validate(with_stand_ins(session.blueprint))
     except ValidationError as error:
         problems = "; ".join(str(problem) for problem in problems_of(error, session.blueprint))
         raise RowDamaged("session", session.session_id, f"column blueprint holds no blueprint: {problems}") from error

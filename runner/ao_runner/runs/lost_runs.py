@@ -22,6 +22,7 @@ from ao_protocol.events import (
     parse_event,
 )
 from ao_protocol.version import CURRENT
+from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.outcome import error_type_of, failed, status_of
 from ao_runner.store.records import (
@@ -40,6 +41,8 @@ from ao_runner.store.store import Store
 
 EVENTS_AT_ONCE: Final = 1000
 """Maximum number of events of a lost run in memory at a time."""
+MOST_UNBEGUN_ATTEMPTS: Final = 5
+"""Number of the attempt after which a run that did not begin is not queued again: it may be what ends its workers."""
 
 _RUN_STARTED: Final = b'"run_started"'
 _TOOL_STARTED: Final = b'"tool_started"'
@@ -123,9 +126,9 @@ class RunSummary:
 def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str]:
     """End every run whose owner is gone or whose lease has expired, and return their ids.
 
-    A run that a worker had claimed but not begun returns to the queue. Runs of workers stay unchanged while outboxes of
-    dead workers await delivery or are being delivered, because the events there come first. A run with a damaged row
-    stays as it is, and so do all runs if the store is not writable but still readable.
+    A run that a worker had claimed but not begun returns to the queue, see `end_lost_run`. Runs of workers stay
+    unchanged while outboxes of dead workers await delivery or are being delivered, because the events there come first.
+    A run with a damaged row stays as it is, and so do all runs if the store is not writable but still readable.
 
     Raises:
         StoreBusy: Another process holds the store; nothing was written.
@@ -156,7 +159,9 @@ def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str]
 
     Such a run never continues silently in a new session (SPEC 6.2, `session_unavailable`).
     """
-    ended = []
+    ended: list[str] = []
+    if not store.is_writable or not store.stranded_runs(gone_seconds):
+        return ended
     with store.transaction():
         for state in store.stranded_runs(gone_seconds):
             message = (
@@ -172,12 +177,17 @@ def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str]
 def end_lost_run(store: Store, state: RunState, now: Callable[[], str] = timestamp) -> bool:
     """End a run that nobody performs and return true, or return one that has not begun to the queue.
 
-    One with a damaged row stays as it is.
+    One that has not begun in `MOST_UNBEGUN_ATTEMPTS` attempts ends, too. One with a damaged row stays as it is.
     """
-    if not state.has_begun:
+    if state.has_begun:
+        return _ended_if_readable(store, state.run, lost_after(state.last_seq), now)
+    if state.attempt < MOST_UNBEGUN_ATTEMPTS:
         store.give_back(state.run.run_id, state.attempt)
         return False
-    return _ended_if_readable(store, state.run, lost_after(state.last_seq), now)
+    message = f"the worker of attempt {state.attempt} was lost before it began the run, which is not queued again"
+    details: JsonObject = {"last_seq": 0}
+    failure = failed(ErrorType.ATTEMPT_LOST, message, origin="runner", side_effects="none", details=details)
+    return _ended_if_readable(store, state.run, failure, now)
 
 
 def _ended_if_readable(store: Store, run: Run, failure: Failure, now: Callable[[], str]) -> bool:

@@ -57,6 +57,8 @@ class Engine(Protocol):
     """The SQL expression for the time of the store's clock as a timestamp."""
     claim_lock_sql: ClassVar[str]
     """The SQL clause that locks the rows of `runs`, and skips those that another process has locked."""
+    claim_setting_sql: ClassVar[str]
+    """The SQL expression whose evaluation prepares the transaction of a claim for reading the queue in its order."""
     lock_sql: ClassVar[str]
     """The SQL clause behind a query that locks its rows until the end of the transaction."""
     tail_sql: ClassVar[str]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_runner.home import is_locked, private_folder
-from ao_runner.store.records import StoreUnusable
+from ao_runner.store.records import Offer, StoreUnusable
 
 FOLDER_NAME: Final = "owners"
 
@@ -42,6 +42,25 @@ class Owner:
     def takes(self, profile: str) -> bool:
         """Return whether the process claims runs of a profile from the queue."""
         return EVERY_PROFILE in self.serves or profile in self.serves
+
+
+def offer_text(offer: Offer) -> str:
+    """Return an offer as the JSON that other processes read."""
+    return json.dumps({"serves": offer.profiles or (EVERY_PROFILE,), "tags": offer.tags, "shared": offer.shared})
+
+
+def owner_of(pid: int, offer: str, host: str) -> Owner:
+    """Return the owner with an offer from `offer_text`."""
+    lists = {name: tuple(found) for name, found in json.loads(offer).items() if name in {"serves", "tags", "shared"}}
+    return Owner(pid, **lists, host=host)
+
+
+REMOTE: Final = "remote-"
+"""The prefix of the name of an owner that uses a store through a server, and so has no locked file on this host."""
+MAX_LEASE_SECONDS: Final = 3600.0
+"""A longer lease in the store of one host is from before the machine's last start, when its clock began again."""
+IDLE_LEASE_SECONDS: Final = 30.0
+"""Three intervals of heartbeats of a worker without runs, which does not know how short the lease of a run is."""
 
 
 def host_name() -> str:

@@ -78,9 +78,10 @@ CREATE TABLE webhooks (
     webhook_id text COLLATE "C" PRIMARY KEY, url text NOT NULL, secret text NOT NULL, created_at text NOT NULL
 );
 CREATE TABLE deliveries (
-    kind text NOT NULL, target text COLLATE "C" NOT NULL, run_id text COLLATE "C" NOT NULL, tries integer NOT NULL,
-    next_at text NOT NULL, problem text, PRIMARY KEY (kind, target, run_id)
+    kind text NOT NULL, target text COLLATE "C" NOT NULL, run_id text COLLATE "C" NOT NULL, since text NOT NULL,
+    tries integer NOT NULL, next_at text, problem text, PRIMARY KEY (kind, target, run_id)
 );
+CREATE INDEX waiting_deliveries ON deliveries (target, next_at) WHERE next_at IS NOT NULL;
 """,
 )
 """Never edit a released step; append a new one. A step must let programs of the layout before it go on working, or

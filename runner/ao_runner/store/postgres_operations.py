@@ -1,4 +1,4 @@
-"""What an operator does with a PostgreSQL store: change its layout, look at its state, drop old events."""
+"""What an operator does with a PostgreSQL store: change its layout, look at its state, drop what is old."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +31,20 @@ FROM parts LEFT JOIN runs ON runs.week = parts.week
 WHERE parts.week + 7 <= (clock_timestamp() - make_interval(secs => ?)) AT TIME ZONE 'UTC'
 GROUP BY name, parts.week, bytes ORDER BY name
 """
+
+_GONE_WORKERS: Final = """
+WITH open_runs AS (
+    SELECT owner, host FROM runs JOIN sessions ON sessions.session_id = runs.session_id
+    WHERE status IN ('queued', 'running')
+)
+{} FROM workers WHERE lease_until < clock_timestamp() - interval '1 week'
+AND worker_id NOT IN (SELECT owner FROM open_runs)
+AND (host, lease_until) NOT IN (
+    SELECT host, max(lease_until) FROM workers WHERE host IN (SELECT host FROM open_runs) GROUP BY host
+)
+"""
+"""A run may wait for the host of its session for longer than a week. The last worker of the host says since when it is
+gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +130,15 @@ def prune_events(
                 store.write(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
                 store.write(f"DROP TABLE IF EXISTS {one.name}")
     return dropped, [one for one in old if one.open_runs]
+
+
+def forget_workers(place: StorePlace, *, dry_run: bool = False) -> int:
+    """Delete the workers that ended more than a week ago, and return their number.
+
+    A worker with a running run stays, and so does the last one of a host whose session has a queued or running run.
+    """
+    with PostgresStore(place.home, place.url, place.name) as store:
+        return store.write(_GONE_WORKERS.format("SELECT" if dry_run else "DELETE"))
 
 
 @contextmanager

@@ -5,7 +5,6 @@ belong to workers and use the clock of the server.
 """
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
@@ -20,7 +19,15 @@ from psycopg import errors
 
 from ao_runner.errors import RunnerError
 from ao_runner.store.engine import ConstraintBroken, Row
-from ao_runner.store.ownership import EVERY_PROFILE, Owner, Wakeup, host_name
+from ao_runner.store.ownership import (
+    IDLE_LEASE_SECONDS,
+    REMOTE,
+    Owner,
+    Wakeup,
+    host_name,
+    offer_text,
+    owner_of,
+)
 from ao_runner.store.postgres_layout import LAYOUTS, layout_of, make_partitions, migrate
 from ao_runner.store.records import (
     Damage,
@@ -39,8 +46,6 @@ from ao_runner.store.store import Store
 CHANNEL: Final = "ao_store"
 CLAIM_LOCK: Final = 0x_A0_C1_A1
 """The key of the advisory lock for claims that count running runs."""
-IDLE_LEASE_SECONDS: Final = 30.0
-"""Three intervals of heartbeats of a worker without runs, which does not know how short the lease of a run is."""
 CONNECT_SECONDS: Final = 10
 UNANSWERED_SECONDS: Final = 10
 """How long sent data may stay unacknowledged before the connection counts as broken."""
@@ -49,12 +54,11 @@ PATIENCE_SECONDS: Final = 30.0
 ROWS_AT_ONCE: Final = 8
 """Rows of events in memory at a time; a row holds up to a megabyte, or one larger event."""
 
-_BEGIN: Final = (
-    f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {UNANSWERED_SECONDS * 1000}; SET LOCAL enable_sort = off"
-)
-"""Without the timeout, a host that is cut off would keep the locks of its last transaction for hours. Without the other
-setting, a claim reads and sorts the whole queue where the server's statistics are older than the queue. They are sent
-with each transaction, since poolers keep no settings of sessions."""
+_BEGIN: Final = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {UNANSWERED_SECONDS * 1000}"
+"""Without the timeout, a host that is cut off would keep the locks of its last transaction for hours. It is sent with
+each transaction, since poolers keep no settings of sessions."""
+_NO_SORTS: Final = "set_config('enable_sort', 'off', true)"
+"""Without it, a claim reads and sorts the whole queue where the server's statistics are older than the queue."""
 
 _TAIL: Final = (
     f"(SELECT right(line, {TAIL_CHARACTERS}) FROM events WHERE events.run_id = runs.run_id AND events.week = runs.week"  # noqa: S608
@@ -108,6 +112,7 @@ class PostgresStore(Store):
     tags_sql: ClassVar[str] = "requires::jsonb <@ ?::jsonb"
     now_sql: ClassVar[str] = """to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
     claim_lock_sql: ClassVar[str] = " FOR UPDATE OF runs SKIP LOCKED"
+    claim_setting_sql: ClassVar[str] = _NO_SORTS
     lock_sql: ClassVar[str] = " FOR UPDATE"
     tail_sql: ClassVar[str] = _TAIL
 
@@ -126,7 +131,8 @@ class PostgresStore(Store):
         self._host = host_name()
         self._url = url
         self._patience_seconds = patience_seconds
-        self._offers: dict[str, str] = {}
+        self._announced: dict[str, tuple[str, int, str]] = {}
+        """The host, process and offer of each owner that claims runs through this connection."""
         self._partitions_until = 0.0
         self._depth = 0
         """The number of transactions that are open, one inside of the other."""
@@ -351,7 +357,8 @@ class PostgresStore(Store):
         return {(run_id, attempt) for run_id, attempt in rows}
 
     def _renew(self, owner: str, lease_seconds: float) -> None:
-        self.write(_RENEW, (owner, self._host, os.getpid(), self._offers.get(owner, "{}"), lease_seconds))
+        announced = self._announced.get(owner, (self._host, os.getpid(), "{}"))
+        self.write(_RENEW, (owner, *announced, lease_seconds))
         self._keep_partitions()
 
     def _keep_partitions(self) -> None:
@@ -376,19 +383,19 @@ class PostgresStore(Store):
 
     def join(self, offer: Offer) -> None:
         """See `Engine`."""
-        told = {"serves": offer.profiles or (EVERY_PROFILE,), "tags": offer.tags, "shared": offer.shared}
-        self._offers[offer.owner] = json.dumps(told)
+        pid = 0 if offer.owner.startswith(REMOTE) else os.getpid()
+        self._announced[offer.owner] = (offer.host or self._host, pid, offer_text(offer))
         self._renew(offer.owner, offer.lease_seconds)
 
     def leave(self, owner: str) -> None:
         """See `Engine`. Its lease goes on: the next worker of this host may deliver what it has left."""
-        self._offers.pop(owner, None)
+        self._announced.pop(owner, None)
         self.write("UPDATE workers SET offer = '{}' WHERE worker_id = ?", (owner,))
 
     def living_owners(self) -> dict[str, Owner]:
         """See `Engine`."""
         rows = self.fetch("SELECT worker_id, pid, offer, host FROM workers WHERE lease_until > clock_timestamp()")
-        return {worker_id: _owner(pid, json.loads(offer), host) for worker_id, pid, offer, host in rows}
+        return {worker_id: owner_of(pid, offer, host) for worker_id, pid, offer, host in rows}
 
     def notify(self) -> None:
         """See `Engine`."""
@@ -405,11 +412,6 @@ class PostgresStore(Store):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-
-
-def _owner(pid: int, offer: dict[str, list[str]], host: str) -> Owner:
-    lists = {name: tuple(offer.get(name, ())) for name in ("serves", "tags", "shared")}
-    return Owner(pid, **lists, host=host)
 
 
 def connect(url: str) -> "psycopg.Connection[tuple[Any, ...]]":

@@ -143,6 +143,8 @@ class Offer:
     lease_seconds: float = 30.0
     gone_seconds: float = 600.0
     """After this time without a worker, the sessions of another host count as unavailable."""
+    host: str | None = None
+    """The host of a worker that uses the store through a server; None for a process on this host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,6 @@ class RunFilter:
     before: int | None = None
     """Only runs with a smaller `RunState.number`."""
     limit: int = 50
-    error_types: tuple[str, ...] = ()
     only: tuple[Literal["last", "unrepeated"], ...] = ()
     """Only the last run of each session; only runs that no other one repeats."""
 

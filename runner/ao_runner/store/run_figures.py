@@ -9,6 +9,11 @@ from ao_runner.store.engine import Engine
 
 NEWEST_RUNS: Final = 10_000
 """Number of newest runs that figures are about, so that an old store costs no more."""
+ONLY: Final = {
+    "last": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.session_id = runs.session_id AND o.rowid > runs.rowid)",
+    "unrepeated": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.succeeds = runs.run_id)",
+}
+"""The SQL conditions of `RunFilter.only`."""
 _OF_NEWEST: Final = f"runs.rowid > (SELECT max(rowid) FROM runs) - {NEWEST_RUNS}"  # noqa: S608  # own words
 
 

@@ -28,6 +28,7 @@ from ao_runner.store.records import (
     RunState,
     RunStatus,
 )
+from ao_runner.store.run_figures import ONLY
 
 RUN_COLUMNS: Final = (
     "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract, parent_session_id,"
@@ -61,6 +62,7 @@ class RunQueue(Engine):
             "contract": None if run.contract is None else json.dumps(run.contract),
             "parent_session_id": run.parent_session_id,
             "execution_mode": run.execution_mode,
+            "announced": 0,
         }
 
     def enqueue(self, queued: QueuedRun) -> None:
@@ -81,7 +83,6 @@ class RunQueue(Engine):
             "priority": queued.placement.priority,
             "not_before": queued.placement.not_before,
             "requeue": int(queued.requeue),
-            "announced": 0,
         }
         self.write(insertion("runs", values), tuple(values.values()))
 
@@ -99,8 +100,9 @@ class RunQueue(Engine):
                 among=self.among_sql, tags=self.tags_sql, now=self.now_sql, lock=self.claim_lock_sql
             ),
             (
-                int(not offer.profiles), self.listed(offer.profiles), json.dumps(offer.tags), self.host,
-                self.listed(offer.shared), self.listed([name for kind, name in full if kind != "agent"]),
+                int(not offer.profiles), self.listed(offer.profiles), json.dumps(offer.tags),
+                int(offer.host is None or self.host is not None), offer.host or self.host, self.listed(offer.shared),
+                self.listed([name for kind, name in full if kind != "agent"]),
                 self.listed([name for kind, name in full if kind == "agent"]), slots,
             ),
         )  # fmt: skip
@@ -120,7 +122,9 @@ class RunQueue(Engine):
 
     def _rooms(self) -> dict[tuple[str, str], int]:
         """Return how many more runs each limit allows. If there is a limit, no other process claims meanwhile."""
-        if not self.fetch("SELECT 1 FROM limits LIMIT 1"):
+        # One query, so that the setting costs no round trip of its own.
+        ((is_limited, _),) = self.fetch(f"SELECT EXISTS (SELECT 1 FROM limits), {self.claim_setting_sql}")  # noqa: S608
+        if not is_limited:
             return {}
         self.lock_claims()
         return {(limit.kind, limit.name): limit.most - limit.running for limit in self.list_limits()}
@@ -180,19 +184,21 @@ class RunQueue(Engine):
         rows = self.fetch("SELECT run_id FROM runs WHERE succeeds = ?", (run_id,))
         return rows[0][0] if rows else None
 
-    def begin_attempt(self, run_id: str, attempt: int, now: str, owner: str | None = None) -> None:
-        """Record that a claimed run begins.
+    def begin_attempt(
+        self, run_id: str, attempt: int, now: str, owner: str | None = None, host: str | None = None
+    ) -> None:
+        """Record that a claimed run begins, on this host or another one, to which its session belongs from now on.
 
         Raises:
             NotHeld: The run was taken away, or has ended.
         """
         self._check_held(run_id, attempt, owner)
         self.write("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
-        if self.host is not None:
+        if (host or self.host) is not None:
             self.write(
                 "UPDATE sessions SET host = ? WHERE host IS NULL"
                 " AND session_id = (SELECT session_id FROM runs WHERE run_id = ?)",
-                (self.host, run_id),
+                (host or self.host, run_id),
             )
 
     def end_attempt(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
@@ -254,18 +260,14 @@ class RunQueue(Engine):
         if wanted.before is not None:
             conditions.append(("rowid < ?", wanted.before))
         if wanted.agent is not None:
-            of_agent = "session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)"
-            conditions.append((of_agent, wanted.agent))
+            conditions.append(("session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)", wanted.agent))
         if wanted.text is not None:
             conditions.append(("lower(parameters) LIKE ? ESCAPE '!'", _pattern(wanted.text)))
         if wanted.statuses:
             conditions.append((f"status {self.among_sql}", self.listed(wanted.statuses)))
-        if wanted.error_types:
-            conditions.append((f"error_type {self.among_sql}", self.listed(wanted.error_types)))
-        condition = " AND ".join(["1 = 1", *(one for one, _ in conditions), *(_ONLY[name] for name in wanted.only)])
-        return self._states(
-            self.damage, condition, *(value for _, value in conditions), tail=f" DESC LIMIT {wanted.limit:d}"
-        )
+        condition = " AND ".join(["1 = 1", *(one for one, _ in conditions), *(ONLY[name] for name in wanted.only)])
+        values = [value for _, value in conditions]
+        return self._states(self.damage, condition, *values, tail=f" DESC LIMIT {wanted.limit:d}")
 
     def _states(self, damage: Damage | None, condition: str, *values: object, tail: str = "") -> list[RunState]:
         of_session = "FROM sessions WHERE sessions.session_id = runs.session_id"
@@ -328,13 +330,15 @@ class RunQueue(Engine):
 
 
 # `|| ''` makes a planner find the other runs by their session: without statistics, it reads the whole queue instead.
+# Without OFFSET, it joins all of them where the statistics say that nearly all runs are queued.
 _CANDIDATES: Final = """
 SELECT runs.run_id, runs.profile, agent_name FROM runs LEFT JOIN sessions ON sessions.session_id = runs.session_id
 WHERE runs.status = 'queued' AND (not_before IS NULL OR not_before <= {now}) AND NOT EXISTS (
     SELECT 1 FROM runs AS other WHERE other.session_id = runs.session_id AND (
-        other.status || '' = 'running' OR other.status || '' = 'queued' AND other.rowid < runs.rowid))
+        other.status || '' = 'running' OR other.status || '' = 'queued' AND other.rowid < runs.rowid)
+    LIMIT 1 OFFSET 0)
 AND (? = 1 OR runs.profile {among}) AND {tags}
-AND (mode = 'start' OR host IS NULL OR host = ? OR runs.profile {among})
+AND (mode = 'start' OR host IS NULL AND (? = 1 OR executor_session_id IS NULL) OR host = ? OR runs.profile {among})
 AND NOT coalesce(runs.profile, '') {among} AND NOT coalesce(agent_name, '') {among}
 ORDER BY priority DESC, runs.rowid LIMIT ?{lock}
 """
@@ -352,10 +356,6 @@ _COPIED_OF_RUN: Final = (
     "mode, parameters, contract, profile, timeout_seconds, metadata, model_script, requires, priority, requeue,"
     " parent_session_id, execution_mode, announced"
 )
-_ONLY: Final = {
-    "last": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.session_id = runs.session_id AND o.rowid > runs.rowid)",
-    "unrepeated": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.succeeds = runs.run_id)",
-}
 _OPEN: Final = "status IN ('queued', 'running')"
 _COUNTS: Final = f"""
 SELECT (SELECT count(*) FROM runs WHERE {_OPEN} AND status = 'queued'),

@@ -8,11 +8,25 @@ import sqlite3
 from array import array
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
 from ao_runner.store.engine import Row, reading
-from ao_runner.store.ownership import Owner, Wakeup, is_alive, living_owners, notify, own_wakeup, uptime_seconds
-from ao_runner.store.records import DeletableSession, Offer, RowDamaged, RunState, StoredEvent
+from ao_runner.store.ownership import (
+    IDLE_LEASE_SECONDS,
+    MAX_LEASE_SECONDS,
+    REMOTE,
+    Owner,
+    Wakeup,
+    is_alive,
+    living_owners,
+    notify,
+    offer_text,
+    own_wakeup,
+    owner_of,
+    uptime_seconds,
+)
+from ao_runner.store.records import DeletableSession, Offer, RowDamaged, RunState, StoredEvent, timestamp
 from ao_runner.store.run_queue import CLAIMED_COLUMNS, TAIL_CHARACTERS
 from ao_runner.store.store import Store
 from ao_runner.store.store_file import StoreFile, is_corrupt
@@ -25,11 +39,18 @@ _TAIL: Final = (
     " AND (instr(line, '\"heartbeat\"') = 0 OR last_seq > seq) ORDER BY seq DESC LIMIT 1)"
 )
 
-
+_STRANDED: Final = """
+SELECT run_id FROM runs JOIN sessions ON sessions.session_id = runs.session_id
+WHERE status = 'queued' AND mode = 'resume' AND host IS NOT NULL AND max(queued_at, coalesce(not_before, '')) < ?
+AND NOT EXISTS (SELECT 1 FROM workers WHERE workers.host = sessions.host AND lease_until - ? BETWEEN ? AND ?)
+"""
 _TAGS: Final = (
     "NOT EXISTS (SELECT 1 FROM json_each(iif(json_valid(requires), requires, '[]')) AS required"
     " WHERE required.value NOT IN (SELECT value FROM json_each(?)))"
 )
+
+
+DAY: Final = 86400.0
 
 
 class SqliteStore(StoreFile, Store):
@@ -46,6 +67,7 @@ class SqliteStore(StoreFile, Store):
     tags_sql: ClassVar[str] = _TAGS
     now_sql: ClassVar[str] = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
     claim_lock_sql: ClassVar[str] = ""
+    claim_setting_sql: ClassVar[str] = "NULL"
     lock_sql: ClassVar[str] = ""
     tail_sql: ClassVar[str] = _TAIL
 
@@ -60,6 +82,7 @@ class SqliteStore(StoreFile, Store):
 
     def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
         """See `Engine`."""
+        self._renew(offer.owner, offer.lease_seconds)
         return self.fetch(
             "UPDATE runs SET status = 'running', owner = ?, lease_until = ?, has_begun = 0,"  # noqa: S608  # own names
             " attempt = min(attempt, 1 << 52) + 1"  # a damaged one must not overflow
@@ -117,11 +140,18 @@ class SqliteStore(StoreFile, Store):
 
     def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
         """See `Engine`."""
+        self._renew(owner, lease_seconds)
         rows = self.connection.execute(
             "UPDATE runs SET lease_until = ? WHERE owner = ? AND status = 'running' RETURNING run_id, attempt",
             (uptime_seconds() + lease_seconds, owner),
         )
         return {(run_id, attempt) for run_id, attempt in rows.fetchall()}
+
+    def _renew(self, owner: str, lease_seconds: float) -> None:
+        """Let a worker behind a server live on; the life of any other one is the lock on its file."""
+        if owner.startswith(REMOTE):
+            lease_until = uptime_seconds() + max(lease_seconds, IDLE_LEASE_SECONDS)
+            self.write("UPDATE workers SET lease_until = ? WHERE worker_id = ?", (lease_until, owner))
 
     def lost_runs(self) -> list[RunState]:
         """See `Engine`."""
@@ -130,21 +160,47 @@ class SqliteStore(StoreFile, Store):
         )
         expired = {run_id for (run_id,) in rows}
         running = self.list_states("running")
-        return [one for one in running if one.run.run_id in expired or not is_alive(self.home, one.owner)]
+        remote = self._remote_owners() if any(one.owner.startswith(REMOTE) for one in running) else {}
+        return [
+            one
+            for one in running
+            if one.run.run_id in expired or not (one.owner in remote or is_alive(self.home, one.owner))
+        ]
 
     def stranded_runs(self, gone_seconds: float) -> list[RunState]:
-        """Return none, since all sessions are on this host."""
-        return []
+        """See `Engine`. Sessions of this host are never stranded."""
+        before = timestamp(datetime.now(UTC) - timedelta(seconds=gone_seconds))
+        found = self.fetch(_STRANDED, (before, uptime_seconds(), -gone_seconds, MAX_LEASE_SECONDS))
+        return self._states(self.damage, f"run_id {self.among_sql}", self.listed([row[0] for row in found]))
 
     def join(self, offer: Offer) -> None:
-        """Do nothing, since the file of the owner announces it."""
+        """See `Engine`. The file of an owner on this host announces it already."""
+        if not offer.owner.startswith(REMOTE):
+            return
+        now = uptime_seconds()
+        self.write("DELETE FROM workers WHERE NOT lease_until - ? BETWEEN ? AND ?", (now, -DAY, MAX_LEASE_SECONDS))
+        self.write(
+            "INSERT INTO workers (worker_id, host, pid, offer, lease_until) VALUES (?, ?, 0, ?, 0)"
+            " ON CONFLICT (worker_id) DO UPDATE SET host = excluded.host, offer = excluded.offer",
+            (offer.owner, offer.host or "", offer_text(offer)),
+        )
+        self._renew(offer.owner, offer.lease_seconds)
 
     def leave(self, owner: str) -> None:
-        """Do nothing, since the lock on the file of the owner ends with the process."""
+        """See `Engine`. The lock on the file of an owner on this host ends with the process."""
+        if owner.startswith(REMOTE):
+            self.write("UPDATE workers SET offer = '{}' WHERE worker_id = ?", (owner,))
 
     def living_owners(self) -> dict[str, Owner]:
         """See `Engine`."""
-        return living_owners(self.home)
+        return {**living_owners(self.home), **self._remote_owners()}
+
+    def _remote_owners(self) -> dict[str, Owner]:
+        rows = self.fetch(
+            "SELECT worker_id, pid, offer, host FROM workers WHERE lease_until - ? BETWEEN 0 AND ?",
+            (uptime_seconds(), MAX_LEASE_SECONDS),
+        )
+        return {worker_id: owner_of(pid, offer, host) for worker_id, pid, offer, host in rows}
 
     def notify(self) -> None:
         """See `Engine`."""

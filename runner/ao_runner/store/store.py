@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.store.agent_table import AgentTable
+from ao_runner.store.deliveries import DeliveryTable
 from ao_runner.store.engine import ConstraintBroken, Row, json_object, reading
 from ao_runner.store.records import (
     LAST,
@@ -46,8 +47,8 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
-class Store(RunQueue, AgentTable, RunFigures):
-    """Sessions, runs, events, named schemas and agents in one place."""
+class Store(RunQueue, AgentTable, DeliveryTable, RunFigures):
+    """Sessions, runs, events, named schemas, agents and deliveries in one place."""
 
     def add_session(self, session: Session) -> None:
         """Store a new session."""
@@ -178,10 +179,10 @@ class Store(RunQueue, AgentTable, RunFigures):
         clause = f"ORDER BY {newest} DESC, rowid DESC"
         return self.rows("session", (_SESSION_COLUMNS, "sessions", clause), (), _session_of, self.damage)
 
-    def list_runs(self, session_id: str) -> list[Run]:
-        """Return the runs of a session in order."""
-        statement = (RUN_COLUMNS, "runs", "WHERE session_id = ? ORDER BY rowid")
-        return self.rows("run", statement, (session_id,), run_of, self.damage)
+    def list_runs(self, *session_ids: str) -> list[Run]:
+        """Return the runs of sessions in order, in one query for any number of sessions."""
+        statement = (RUN_COLUMNS, "runs", f"WHERE session_id {self.among_sql} ORDER BY rowid")
+        return self.rows("run", statement, (self.listed(session_ids),), run_of, self.damage)
 
     def last_run(self, session_id: str, run_id: str | None = None) -> Run | None:
         """Return the last run of a session, or the one with an id, or None.
@@ -322,6 +323,7 @@ class Store(RunQueue, AgentTable, RunFigures):
             if still_open := [row[0] for row in rows if row[-1]]:
                 raise SessionsOpen(still_open)
             for row in [] if dry_run else rows:
+                self.forget_deliveries(row[0])
                 self.write("DELETE FROM events WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?)", row[:1])
                 self.write("DELETE FROM runs WHERE session_id = ?", row[:1])
                 self.write("DELETE FROM sessions WHERE session_id = ?", row[:1])

@@ -93,6 +93,9 @@ CREATE TABLE limits (
 ) STRICT;
 """,
     """
+CREATE INDEX queued_runs ON runs (priority DESC) WHERE status = 'queued';
+""",
+    """
 ALTER TABLE sessions ADD COLUMN parent_session_id TEXT;
 CREATE INDEX children_of_sessions ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
 ALTER TABLE runs ADD COLUMN parent_session_id TEXT;
@@ -113,9 +116,10 @@ CREATE TABLE webhooks (
     webhook_id TEXT PRIMARY KEY, url TEXT NOT NULL, secret TEXT NOT NULL, created_at TEXT NOT NULL
 ) STRICT;
 CREATE TABLE deliveries (
-    kind TEXT NOT NULL, target TEXT NOT NULL, run_id TEXT NOT NULL, tries INTEGER NOT NULL, next_at TEXT NOT NULL,
-    problem TEXT, PRIMARY KEY (kind, target, run_id)
+    kind TEXT NOT NULL, target TEXT NOT NULL, run_id TEXT NOT NULL, since TEXT NOT NULL, tries INTEGER NOT NULL,
+    next_at TEXT, problem TEXT, PRIMARY KEY (kind, target, run_id)
 ) STRICT;
+CREATE INDEX waiting_deliveries ON deliveries (target, next_at) WHERE next_at IS NOT NULL;
 CREATE TABLE workers (
     worker_id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, offer TEXT NOT NULL, lease_until REAL NOT NULL
 ) STRICT;

@@ -230,12 +230,22 @@ class Worker:
                 log_mishap(self.log, "an observer of the worker failed", held.key.run_id, error)
 
     async def _may_begin(self, held: HeldRun) -> bool:
-        """Call `started` of the coordinator, which has to return before anything else is reported of the run."""
-        try:
-            if self._claiming.draining.is_set():
-                await self._delivery.persist(lambda: self.coordinator.release(held.key, None), unless=self._hurry)
+        """Call `started` of the coordinator, which has to return before anything else is reported of the run.
+
+        A run that did not begin before this worker drains, or before its lease expires, is given back.
+        """
+
+        async def begin() -> bool:
+            is_expired = held.stops.is_fenced and held.assignment.lease_seconds is not None
+            if is_expired or self._claiming.draining.is_set():
+                await self.coordinator.release(held.key, None)
                 return False
-            await self._delivery.persist(lambda: self.coordinator.started(held.key), unless=self._hurry)
+            await self.coordinator.started(held.key)
+            return True
+
+        try:
+            if not await self._delivery.persist(begin, unless=self._hurry):
+                return False
         except (LeaseLost, CoordinatorUnavailable) as error:
             self.log.warning("run not started", run_id=held.key.run_id, reason=error.reason)
             return False

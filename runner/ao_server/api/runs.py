@@ -1,6 +1,8 @@
 """Runs: add, list, read, stop; batches, and requests that may be repeated."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
@@ -10,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from ao_protocol.events import Failure, Result
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.waiting import reasons_to_wait
-from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs
+from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
 from ao_runner.store.engine import ConstraintBroken
-from ao_runner.store.records import OPEN_STATUSES, RunFilter, RunState, RunStatus, SessionUnknown
+from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, RunStatus, SessionUnknown
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
@@ -149,9 +151,16 @@ async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> di
     return await context.access.read(search)
 
 
+Wait = Annotated[
+    float, Query(ge=0, le=30, description="Hold the answer back while the run is open, for this many seconds at most.")
+]
+
+
 @routes.get("/{run_id}")
-async def get_run(context: Context, run_id: RunId) -> dict[str, Any]:
+async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> dict[str, Any]:
     """Return a run: its status, why it waits, how it ended, and what became of its output contract."""
+    if wait:
+        await _until_ended(context, run_id, wait)
 
     def find(store: Store) -> JsonObject:
         state = found_run(store, run_id)
@@ -166,6 +175,18 @@ async def get_run(context: Context, run_id: RunId) -> dict[str, Any]:
         }
 
     return await context.access.read(find)
+
+
+async def _until_ended(context: ServerContext, run_id: str, seconds: float) -> None:
+    """Wait until a run has ended, `seconds` have passed, or the server stops."""
+    state = await context.access.read(lambda store: found_run(store, run_id))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds), context.live.watching(state.run.session_id) as changed:
+            while state.run.status in OPEN_STATUSES and not context.live.closing.is_set():
+                changed.clear()
+                state = await context.access.read(lambda store: found_run(store, run_id))
+                if state.run.status in OPEN_STATUSES:
+                    await changed.wait()
 
 
 @routes.get("/{run_id}/result")
@@ -229,3 +250,4 @@ def _run(store: Store, state: RunState) -> JsonObject:
 async def sweep(context: ServerContext) -> None:
     """End the runs whose worker is gone."""
     await context.access.write_alone(fail_lost_runs)
+    await context.access.write_alone(lambda store: fail_stranded_runs(store, Offer("").gone_seconds))

@@ -19,6 +19,7 @@ from ao_server.shapes import shown_contract, status_of_run, terminal_of
 
 MOST_NODES: Final = 300
 MOST_LEVELS: Final = 12
+MOST_SESSIONS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +130,12 @@ def rows_of(store: Store, states: Sequence[RunState]) -> list[RunRow]:
 
 
 def waiting_of(store: Store, states: Sequence[RunState]) -> Mapping[str, str]:
-    """Return why each queued run of a list waits, by run; at most 50 are looked at."""
-    sessions = dict.fromkeys(state.run.session_id for state in states if state.run.status == "queued")
-    queued = [one for session_id in list(sessions)[:50] for one in states_of(store, session_id)]
-    return reasons_to_wait(store, queued)
+    """Return why each queued run of a list waits, by run. Of further runs, some sessions are looked at."""
+    queued = [state for state in states if state.run.status == "queued"]
+    alone = [state for state in queued if state.run.mode == "start"]
+    sessions = dict.fromkeys(state.run.session_id for state in queued if state.run.mode == "resume")
+    others = [one for session_id in list(sessions)[:MOST_SESSIONS] for one in states_of(store, session_id)]
+    return reasons_to_wait(store, [*alone, *others])
 
 
 def head_of(store: Store, state: RunState) -> RunHead:

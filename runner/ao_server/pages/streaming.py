@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -19,6 +20,8 @@ from ao_server.shapes import status_of_run
 
 BETWEEN_LISTS_SECONDS: Final = 0.5
 LOOK_SECONDS: Final = 1.0
+SHARE: Final = 10
+"""A list is looked for during at most about a tenth of the time."""
 END: Final = "end"
 """The event behind which a page does not reconnect."""
 Heads = Callable[[Store, Sequence[RunState]], str]
@@ -78,12 +81,15 @@ async def timeline_stream(
 
 
 async def list_stream(context: ServerContext, write: Callable[[Store], str]) -> AsyncIterator[ServerSentEvent]:
-    """Yield the HTML of a list whenever it differs, at most twice a second."""
-    shown = None
+    """Yield the HTML of a list whenever it differs, at most twice a second, and less often if it takes long to find."""
+    shown, clock = None, asyncio.get_running_loop().time
     while not context.live.closing.is_set():
+        begin = clock()
         html = await context.access.read(write)
+        took = clock() - begin
         if html != shown:
             shown = html
             yield ServerSentEvent(data=html)
-        await asyncio.sleep(BETWEEN_LISTS_SECONDS)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(context.live.closing.wait(), max(BETWEEN_LISTS_SECONDS, took * SHARE))
         await context.access.wakeup.wait(LOOK_SECONDS - BETWEEN_LISTS_SECONDS)

@@ -43,7 +43,7 @@ class Network:
         there = self._stack.enter_context(_descriptor_of_current())
         _enter(self._own)
         self._hosts.append(there)
-        address, here = f"10.9.0.{number + 1}", f"host-{number}"
+        address, here = self.address(number), f"host-{number}"
         _ip(f"link add {here} type veth peer name eth0 netns /proc/{os.getpid()}/fd/{there}")
         _ip(f"address add {SERVER} peer {address} dev {here}")
         _ip(f"link set {here} up")
@@ -51,6 +51,10 @@ class Network:
             _ip(f"address add {address} peer {SERVER} dev eth0")
             _ip("link set eth0 up")
         return number
+
+    def address(self, number: int) -> str:
+        """Return the address of a host."""
+        return f"10.9.0.{number + 1}"
 
     @contextmanager
     def inside(self, number: int) -> Iterator[None]:
@@ -70,6 +74,11 @@ class Network:
     def cut(self, number: int) -> None:
         """Cut the cable of a host: nothing arrives any more, and nobody is told."""
         _ip(f"link set host-{number} down")
+
+    def silence(self, number: int) -> None:
+        """Let nothing leave a host any more: as one without power, it does not even refuse a connection."""
+        with self.inside(number):
+            _ip(f"route replace blackhole {SERVER}")
 
     def mend(self, number: int) -> None:
         """Connect the host again."""

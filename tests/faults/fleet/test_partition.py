@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from ao_runner.runs.lost_runs import fail_lost_runs
@@ -29,10 +28,7 @@ def database(network: Network) -> Iterator[tuple[str, str]]:
     """The URLs of a database, for this process and for the hosts of the network."""
     with PostgresServer(listen_addresses="*") as server:
         url = server.new_database()
-        with (server.data / "pg_hba.conf").open("a") as file:
-            file.write(f"host all all {SERVER}/24 trust\n")
-        with psycopg.connect(url) as connection:
-            connection.execute("SELECT pg_reload_conf()")
+        server.admit(f"{SERVER}/24")
         yield url, f"postgresql://ao@{SERVER}/{url.partition('@/')[2].partition('?')[0]}"
 
 

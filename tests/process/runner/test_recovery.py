@@ -11,9 +11,12 @@ import pytest
 from ao_protocol.events import Failure, parse_event
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.ownership import is_alive, own_runs
+from ao_runner.store.records import NotHeld
 from ao_runner.store.sqlite_store import SqliteStore
+from ao_runner.store.store import Store
 from tests.process.lifeline.leftovers import processes_in
 from tests.process.runner.performing import MINIATURES
+from tests.process.runner.postgres.acting import claim, enqueue, lines_of
 from tests.process.runner.test_store import RUN, SESSION
 
 
@@ -80,3 +83,28 @@ def test_a_run_that_goes_on_is_left_alone(tmp_path: Path) -> None:
         store.begin_run(RUN, owner)
 
         assert fail_lost_runs(store) == []
+
+
+def test_a_run_whose_worker_is_lost_before_it_began_is_queued_again(store: Store) -> None:
+    enqueue(store, "run_1")
+    claim(store, "dead", lease_seconds=0)
+
+    assert fail_lost_runs(store) == []
+    assert [state.run.run_id for state in store.list_states("queued")] == ["run_1"]
+    with pytest.raises(NotHeld, match="it is queued"):
+        store.begin_attempt("run_1", 1, "late")
+    assert [one.attempt for one in claim(store, "living")] == [2]
+    with pytest.raises(NotHeld, match="attempt 2 has taken the place of attempt 1"):
+        store.begin_attempt("run_1", 1, "late")
+
+
+def test_a_run_that_no_worker_survives_long_enough_to_begin_ends_as_lost(store: Store) -> None:
+    enqueue(store, "run_1")
+    attempts = 0
+    while claim(store, "dead", lease_seconds=0):
+        attempts += 1
+        ended = fail_lost_runs(store)
+
+    assert (attempts, ended) == (5, ["run_1"])
+    error = json.loads(lines_of(store, "run_1")[-1])["error"]
+    assert (error["type"], error["side_effects"], error["details"]) == ("attempt_lost", "none", {"last_seq": 0})

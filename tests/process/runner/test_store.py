@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from ao_runner.store.records import (
+    Offer,
+    QueuedRun,
     Run,
     RunRecord,
     Session,
@@ -130,6 +132,26 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(StoreUnusable, match="AO_HOME"):
         SqliteStore(tmp_path)
+
+
+def steps_of_a_claim(home: Path, queued_runs: int) -> int:
+    """Return how many hundreds of steps SQLite takes for a claim from a queue."""
+    with SqliteStore(home) as store:
+        with store.transaction():
+            for number in range(queued_runs):
+                session_id = f"ses_{number}"
+                store.add_session(replace(SESSION, session_id=session_id))
+                store.enqueue(QueuedRun(replace(RUN, run_id=f"run_{number}", session_id=session_id), "x"))
+        steps: list[None] = []
+        store.connection.set_progress_handler(lambda: steps.append(None), 100)
+        with store.transaction():
+            claimed = store.claim_runs(Offer("worker"), 5, lambda *_: None)
+    assert [one.queued.run.run_id for one in claimed] == [f"run_{number}" for number in range(5)]
+    return len(steps)
+
+
+def test_a_claim_reads_the_head_of_the_queue_and_not_all_of_it(tmp_path: Path) -> None:
+    assert steps_of_a_claim(tmp_path / "long", 2000) <= steps_of_a_claim(tmp_path / "short", 20)
 
 
 def write_a_session(home: Path, number: int) -> None:

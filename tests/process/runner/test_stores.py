@@ -104,6 +104,18 @@ def test_the_beginning_of_several_ids_says_which_there_are(place: StorePlace) ->
             store.find_session("ses_b")
 
 
+def test_the_runs_of_several_sessions_are_listed_in_one_order(place: StorePlace) -> None:
+    with filled(place) as store:
+        for number in (2, 3):
+            store.add_session(replace(SESSION, session_id=f"ses_{number}"))
+            store.begin_run(replace(RUN, run_id=f"run_{number}", session_id=f"ses_{number}"), "owner")
+        store.end_run("run_1", "completed", "later", None)
+        store.begin_run(replace(RUN, run_id="run_4"), "owner")
+
+        assert [run.run_id for run in store.list_runs("ses_3", "ses_1")] == ["run_1", "run_3", "run_4"]
+        assert store.list_runs() == []
+
+
 def test_a_session_is_found_whatever_the_others_hold(place: StorePlace) -> None:
     with filled(place) as store:
         store.add_session(replace(SESSION, session_id="ses_2"))

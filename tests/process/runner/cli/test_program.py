@@ -14,6 +14,7 @@ COMMANDS = [
     ["resume"],
     ["submit"],
     ["worker"],
+    ["mcp"],
     ["runs"],
     ["top"],
     ["cancel"],
@@ -77,6 +78,8 @@ def test_the_help_names_every_command_without_loading_any(ao: Ao) -> None:
         ("platformdirs", "cli", "sessions"),
         ("structlog", "worker", "worker"),
         ("psycopg", "postgres", "runs"),
+        ("fastapi", "serve", "serve"),
+        ("mcp", "serve", "mcp"),
     ],
 )
 def test_without_the_extra_it_says_what_to_install(missing: str, extra: str, command: str, ao: Ao) -> None:

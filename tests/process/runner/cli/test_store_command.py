@@ -11,10 +11,11 @@ import psycopg
 import pytest
 
 from ao_runner.diagnosis import Finding, judge_server
+from ao_runner.runs.lost_runs import fail_lost_runs, fail_stranded_runs
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_layout import LAYOUTS, migrate, partition_name
 from ao_runner.store.postgres_operations import look
-from ao_runner.store.records import Offer, Run, Session, StoreUnusable
+from ao_runner.store.records import Offer, QueuedRun, Run, Session, StoreUnusable
 from tests.postgres_server import PostgresServer
 from tests.process.runner.cli.calling import Ao, Called, miniature
 from tests.process.runner.cli.test_many_hosts import working
@@ -287,6 +288,39 @@ def test_nothing_is_dropped_while_another_session_reads_the_events(
     assert refused.exit_code == 1
     assert "another session uses its tables" in refused.stderr
     assert table in partitions(sql)
+
+
+def test_workers_that_ended_long_ago_are_forgotten_unless_an_open_run_needs_them(
+    ao: Ao, store: str, sql: "psycopg.Connection[Any]", tmp_path: Path
+) -> None:
+    queued_at, days = "2026-01-01T00:00:00Z", 86400.0
+    with StorePlace(tmp_path, store).open() as opened:
+        for worker, host, gone_days in (
+            ("lately", "a", 6), ("long ago", "b", 8), ("earlier", "c", 9), ("awaited", "c", 8), ("performs", "d", 8)
+        ):  # fmt: skip
+            row = "%s, %s, 1, '{}', clock_timestamp() - make_interval(days => %s)"
+            sql.execute("INSERT INTO workers SELECT " + row, (worker, host, gone_days))
+        for name in ("awaited", "performs"):
+            opened.add_session(Session(f"ses_{name}", queued_at, "x", "/bin/x", "/project", {"name": "agent"}))
+        sql.execute("UPDATE sessions SET host = 'c' WHERE session_id = 'ses_awaited'")
+        opened.begin_run(Run("run_performs", "ses_performs", "start", {}, queued_at), "performs")
+        opened.enqueue(QueuedRun(Run("run_awaits", "ses_awaited", "resume", {}, queued_at), "echo"))
+
+        tried, done = (
+            ao("store", "prune", "--older-than", "30d", *more, "--json", AO_STORE=store).document["workers"]
+            for more in (["--dry-run"], [])
+        )
+
+        rows = sql.execute("SELECT worker_id FROM workers ORDER BY worker_id").fetchall()
+        assert (tried, done, [name for (name,) in rows]) == (2, 2, ["awaited", "lately", "performs"])
+        assert fail_stranded_runs(opened, 30 * days) == []
+        assert fail_stranded_runs(opened, 7 * days) == ["run_awaits"]
+        sql.execute("UPDATE sessions SET host = 'b' WHERE session_id = 'ses_awaited'")
+        opened.enqueue(QueuedRun(Run("run_later", "ses_awaited", "resume", {}, queued_at), "echo"))
+        assert fail_stranded_runs(opened, 30 * days) == ["run_later"]
+        assert fail_lost_runs(opened) == ["run_performs"]
+    said = ao("store", "prune", "--older-than", "30d", AO_STORE=store).stderr
+    assert said == "events of 0 weeks dropped\n2 workers that ended over a week ago dropped\n"
 
 
 def test_a_worker_needs_no_role_that_owns_the_tables(ao: Ao, store: str, sql: "psycopg.Connection[Any]") -> None:

@@ -10,15 +10,16 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, s
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
+from ao_runner.coordinators.http import HttpCoordinator, LeasedCoordinator, RunnerIdentity, Timing
 from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 from ao_runner.coordinators.port import Assignment, Coordinator
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import LOCAL, StorePlace
-from ao_runner.store.ownership import own_runs
+from ao_runner.store.ownership import REMOTE, own_runs
 from ao_runner.store.records import Offer, QueuedRun, Run, Session
 from tests.foreign_coordinator.server import ForeignCoordinator
+from tests.process.server.conftest import Served
 
 NOW: Final = "2026-01-01T00:00:00.000Z"
 IDENTITY: Final = RunnerIdentity("host", "/project", "profile", "autonomous", "ao-echo-exec")
@@ -196,10 +197,27 @@ class StoreDriver:
         return None if status in {"queued", "running"} else status
 
 
+class ServeDriver(StoreDriver):
+    """A real `ao serve` over a store that clients use directly here."""
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        home = self._place.home
+        self._server = self._stack.enter_context(Served(home, ("--no-worker",), {"AO_STORE": self._place.url}))
+        return self
+
+    def open(self) -> Coordinator:
+        self._opened += 1
+        return LeasedCoordinator(self._server.url, Offer(f"{REMOTE}{self._opened}", host="elsewhere"), {})
+
+    _opened = 0
+
+
 DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {
     "local": StoreDriver,
     "http": HttpDriver,
     "stdout": StdoutDriver,
+    "serve": ServeDriver,
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, LeaseLost, Orders
 from ao_runner.run_events import RunKey
 from ao_runner.store.records import RunRecord
-from tests.process.runner.coordinators.drivers import DRIVERS, Driver, StoreDriver, the_run
+from tests.process.runner.coordinators.drivers import DRIVERS, Driver, ServeDriver, StoreDriver, the_run
 from tests.process.runner.coordinators.lines import batch, failure, result, said
 
 PATIENCE_SECONDS = 100.0
@@ -21,11 +21,12 @@ Story = Callable[[Driver, Coordinator], Awaitable[None]]
 Perform = Callable[[Story], None]
 
 
-@pytest.fixture(params=[*DRIVERS, "postgres"])
+@pytest.fixture(params=[*DRIVERS, "postgres", "serve-postgres"])
 def perform(request: pytest.FixtureRequest, tmp_path: Path) -> Perform:
     """Return what performs a story with one implementation, within a bound."""
-    if request.param == "postgres":
-        make: Callable[[Path], Driver] = partial(StoreDriver, url=request.getfixturevalue("postgres").new_database())
+    if request.param.endswith("postgres"):
+        kind = ServeDriver if request.param.startswith("serve") else StoreDriver
+        make: Callable[[Path], Driver] = partial(kind, url=request.getfixturevalue("postgres").new_database())
     else:
         make = DRIVERS[request.param]
 

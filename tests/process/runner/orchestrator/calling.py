@@ -65,14 +65,15 @@ async def mcp_agent(
 
 @dataclass
 class Agent:
-    """An agent in the session `ses_me` that calls tools without MCP."""
+    """An agent in the session `ses_me`, or a client without a session, that calls tools without MCP."""
 
     client: CoordinatorClient
+    session_id: str | None = "ses_me"
     demands: dict[str, Any] = field(default_factory=dict)
     gone: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def call(self, tool: str, **arguments: Any) -> Any:
-        caller = Caller("ses_me", None, self.demands, self.gone)
+        caller = Caller(self.session_id, None, self.demands, self.gone)
         (found,) = (one for one in TOOLS if one.name == tool)
         return await found.answer(self.client, caller, arguments)
 

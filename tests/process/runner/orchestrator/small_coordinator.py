@@ -21,6 +21,8 @@ class SmallCoordinator:
     ends: dict[str, Any] = field(default_factory=lambda: {"status": "completed"})
     asks_until_end: int = 1
     result_text: str = "Done."
+    validation: dict[str, Any] = field(default_factory=dict)
+    """Fields of a result that only some servers give."""
     refusal: Answered | None = None
     """Of every run that is posted."""
     asked: list[str] = field(default_factory=list)
@@ -83,7 +85,7 @@ class SmallCoordinator:
         writer.write(f"HTTP/1.1 {status} OK\r\nContent-Length: {len(sent)}\r\n\r\n".encode() + sent)
         await writer.drain()
 
-    def _answer(self, method: str, target: str, body: dict[str, Any]) -> Answered:  # noqa: PLR0911  # a table
+    def _answer(self, method: str, target: str, body: dict[str, Any]) -> Answered:  # noqa: C901, PLR0911  # a table
         match method, urlsplit(target).path.split("/")[1:]:
             case "GET", ["agents"]:
                 return 200, self.agents
@@ -92,7 +94,10 @@ class SmallCoordinator:
             case "GET", ["sessions", session_id, "status"]:
                 return 200, {"status": self.sessions.get(session_id, {"status": "not_existent"})["status"]}
             case "GET", ["sessions", session_id, "result"]:
-                return 200, {"result_text": self.result_text, "result_data": {"of": session_id}}
+                return 200, {"result_text": self.result_text, "result_data": {"of": session_id}, **self.validation}
+            case "POST", ["sessions", session_id, "stop"] if session_id in self.sessions:
+                self.sessions[session_id]["status"] = "stopped"
+                return 200, {"ok": True, "session_id": session_id, "status": "stopping"}
             case "GET", ["sessions", session_id] if session_id in self.sessions:
                 return 200, {"session": self.sessions[session_id]}
             case "DELETE", ["sessions", session_id] if session_id in self.sessions:
@@ -111,5 +116,5 @@ class SmallCoordinator:
     def _begin(self, run: dict[str, Any]) -> Answered:
         self.runs.append(run)
         session_id = run.get("session_id", "ses_new")
-        self.add(session_id, run["parent_session_id"])
+        self.add(session_id, run.get("parent_session_id"))
         return 201, {"run_id": "run_new", "session_id": session_id, "status": "pending"}

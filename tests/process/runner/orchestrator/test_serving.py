@@ -37,17 +37,34 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "delete_all_agent_sessions": ({}, []),
 }
 """Read from `tools/list` of the existing runner."""
+OPTIONAL_OBJECT = {"anyOf": [{"additionalProperties": True, "type": "object"}, {"type": "null"}], "default": None}
+CONTRACT = {
+    "output_schema": {**OPTIONAL_OBJECT, "title": "Output Schema"},
+    "output_schema_name": {**OPTIONAL, "title": "Output Schema Name"},
+    "output_schema_options": {**OPTIONAL_OBJECT, "title": "Output Schema Options"},
+}
+ADDED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "start_agent_session": (CONTRACT, []),
+    "resume_agent_session": (CONTRACT, []),
+    "stop_agent_session": ({"session_id": SESSION_ID}, ["session_id"]),
+}
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_agent_sessions", "arguments": {}}}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
-def test_the_tools_have_the_names_and_arguments_of_the_existing_runner() -> None:
+def test_the_tools_have_the_names_and_arguments_of_the_existing_runner_and_contracts_and_a_stop() -> None:
+    none: tuple[dict[str, Any], list[str]] = ({}, [])
+    expected = {}
+    for name in ARGUMENTS | ADDED:
+        (properties, required), (more, demanded) = ARGUMENTS.get(name, none), ADDED.get(name, none)
+        expected[name] = (properties | more, {*required, *demanded})
+
     async def story() -> None:
         async with mcp_agent(SmallCoordinator()) as session:
             tools = (await session.list_tools()).tools
             assert {
-                tool.name: (tool.input_schema["properties"], tool.input_schema.get("required", [])) for tool in tools
-            } == ARGUMENTS
+                tool.name: (tool.input_schema["properties"], {*tool.input_schema.get("required", [])}) for tool in tools
+            } == expected
 
     play(story())
 
@@ -131,7 +148,7 @@ def test_a_client_that_goes_away_ends_the_wait_for_its_child() -> None:
         timeouts = Timeouts(first_pause_seconds=0.01, longest_pause_seconds=0.01)
         async with coordinator.serving(), hosted(coordinator, timeouts) as server:
             calling = asyncio.create_task(call(server.grant("run_me", "ses_me")[0]))
-            await coordinator.until(lambda: "GET /runs/run_new" in coordinator.asked)
+            await coordinator.until(lambda: "GET /runs/run_new?wait=25" in coordinator.asked)
             calling.cancel()
             await asyncio.wait({calling})
             await coordinator.until_quiet(0.1)

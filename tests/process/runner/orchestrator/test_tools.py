@@ -31,6 +31,24 @@ def test_a_started_session_is_a_child_of_the_caller_and_its_result_comes_back() 
     ]
 
 
+@pytest.mark.parametrize("tool", ["start_agent_session", "resume_agent_session"])
+def test_a_contract_is_sent_with_the_run_and_its_verdict_is_in_the_result(tool: str) -> None:
+    validation = {"validated_output": {"n": 1}, "schema_validation": {"valid": True, "retry_count": 0}}
+    coordinator = SmallCoordinator(validation=validation)
+    coordinator.add("ses_x", "ses_me")
+    contract = {"output_schema": {"type": "object"}, "output_schema_options": {"max_retries": 1}}
+    asked = {**contract, "output_schema": '{"type": "object"}'}  # as some models write it
+
+    async def story(agent: Agent) -> None:
+        session = {"session_id": "ses_x"} if tool == "resume_agent_session" else {}
+        answer = await agent.call(tool, parameters={"prompt": "Hi"}, **session, **asked)
+        assert answer.items() >= validation.items()
+
+    with_agent(story, coordinator)
+    assert coordinator.runs[0].items() >= contract.items()
+    assert "output_schema_name" not in coordinator.runs[0]
+
+
 @pytest.mark.parametrize("mode", ["async_poll", "async_callback"])
 def test_an_asynchronous_start_returns_without_asking_for_the_run(mode: str) -> None:
     coordinator = SmallCoordinator()
@@ -133,10 +151,48 @@ def test_an_agent_resumes_the_sessions_below_its_own_only(parent: str | None, an
     assert [run["parent_session_id"] for run in coordinator.runs] == ([] if answer is None else ["ses_me"])
 
 
+def test_an_agent_stops_the_sessions_below_its_own_only() -> None:
+    coordinator = SmallCoordinator()
+    coordinator.add("ses_child", "ses_me", "running")
+    coordinator.add("ses_person", None, "running")
+
+    async def story(agent: Agent) -> None:
+        stopped = await agent.call("stop_agent_session", session_id="ses_child")
+        assert stopped == {"session_id": "ses_child", "status": "stopping"}
+        refused = await agent.call("stop_agent_session", session_id="ses_person")
+        assert "was not started by this session" in refused["error"]
+
+    with_agent(story, coordinator)
+    assert coordinator.sessions["ses_child"]["status"] == "stopped"
+    assert coordinator.sessions["ses_person"]["status"] == "running"
+
+
+def test_a_client_without_a_session_steers_every_session_and_is_nobody_s_parent() -> None:
+    coordinator = SmallCoordinator()
+    coordinator.add("ses_person", None, "running")
+
+    async def story(client: Agent) -> None:
+        client.session_id = None
+        for tool in ("start_agent_session", "resume_agent_session"):
+            session = {"session_id": "ses_person"} if tool == "resume_agent_session" else {}
+            assert "result_text" in await client.call(tool, parameters={"prompt": "Hi"}, **session)
+            refused = await client.call(tool, parameters={"prompt": "Hi"}, mode="async_callback", **session)
+            assert refused["error"].startswith("Mode async_callback resumes the calling session")
+        assert (await client.call("stop_agent_session", session_id="ses_person"))["status"] == "stopping"
+        assert "this client has no session" in (await client.call("delete_all_agent_sessions"))["error"]
+
+    with_agent(story, coordinator)
+    assert [run.get("parent_session_id") for run in coordinator.runs] == [None, None]
+
+
 @pytest.mark.parametrize("session_id", ["ses_none", "..", "ses_x/result", "", "ses_x?y"])
 def test_a_session_that_cannot_be_is_not_found(session_id: str) -> None:
     async def story(agent: Agent) -> None:
-        for tool, more in (("get_agent_session_result", {}), ("resume_agent_session", {"parameters": {"prompt": "x"}})):
+        for tool, more in (
+            ("get_agent_session_result", {}),
+            ("resume_agent_session", {"parameters": {"prompt": "x"}}),
+            ("stop_agent_session", {}),
+        ):
             answer = await agent.call(tool, session_id=session_id, **more)
             assert answer == {"error": f"Session not found: {session_id}"}
         answer = await agent.call("get_agent_session_status", session_id=session_id)

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
+import pytest
 
 from ao_runner.runs.lost_runs import fail_stranded_runs
 from ao_runner.store.opening import StorePlace
@@ -82,11 +83,14 @@ def test_a_claim_reads_the_queue_and_not_the_history_beside_an_old_snapshot(plac
     assert read - before[1] < 500
 
 
-def test_a_claim_reads_the_head_of_a_queue_that_is_newer_than_the_statistics(place: StorePlace) -> None:
+@pytest.mark.parametrize("has_statistics", [False, True], ids=["newer than the statistics", "in the statistics"])
+def test_a_claim_reads_the_head_of_the_queue(has_statistics: bool, place: StorePlace) -> None:
     with opened(place) as store:
         with store.transaction():
             for number in range(1000):
                 enqueue(store, f"run_{number}")
+        if has_statistics:
+            store.write("ANALYZE")
         with store.transaction():
             (before,) = counted(store, "runs", "coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)")
             claimed = claim(store, "worker", 5)

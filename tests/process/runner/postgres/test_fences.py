@@ -100,6 +100,34 @@ def test_a_run_that_another_worker_takes_during_a_sweep_is_not_lost(place: Store
         assert sweeping.result(60) == []
 
 
+def test_a_run_that_cannot_begin_before_its_lease_expires_is_queued_again(ao: Ao, place: StorePlace) -> None:
+    def log_has(words: str) -> bool:
+        return words in (ao.folder / "log").read_text()
+
+    with opened(place), psycopg.connect(place.url, autocommit=True) as sql:
+        sql.execute(
+            "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END'"
+        )
+        sql.execute(
+            "CREATE TRIGGER wait BEFORE UPDATE ON runs FOR EACH ROW WHEN (NEW.has_begun > OLD.has_begun)"
+            " EXECUTE FUNCTION wait()"
+        )
+        sql.execute("SELECT pg_advisory_lock(1)")
+        with working(ao, place.url, "--lease", "2"):
+            run = ao("submit", "agent.yaml", "-p", "hi", "--profile", "echo", AO_STORE=place.url).stdout.strip()
+            wait_until(lambda: log_has("lease expires"), SECONDS)
+            sql.execute("UPDATE workers SET lease_until = 'infinity'")  # only the worker itself knows that it is late
+            sql.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            )
+            sql.execute("SELECT pg_advisory_unlock(1)")
+            wait_until(lambda: ao("result", run, AO_STORE=place.url).stdout != "", SECONDS)
+
+        assert sql.execute("SELECT status, attempt FROM runs").fetchall() == [("completed", 2)]
+
+
 def test_a_lease_begins_when_it_is_renewed_and_not_with_its_transaction(place: StorePlace) -> None:
     with opened(place) as store, store.transaction():
         wait_until(lambda: store.fetch("SELECT clock_timestamp() > now() + interval '0.3 s'") == [(True,)], SECONDS)

@@ -1,0 +1,203 @@
+"""What has to be told of ended runs: callbacks to parent sessions, and messages to webhooks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from ao_runner.store.engine import Engine, Row
+
+ENDS_AT_ONCE: Final = 200
+CHILDREN_AT_ONCE: Final = 100
+"""Maximum number of children of which a parent hears in one turn."""
+PARENTS_AT_ONCE: Final = 100
+DeliveryKind = Literal["callback", "webhook"]
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A URL to which the end of each run is sent, signed with a secret."""
+
+    webhook_id: str
+    url: str
+    secret: str = field(repr=False)
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The end of a run that a receiver has not heard of yet."""
+
+    run_id: str
+    since: str
+    """The time from which it is tried."""
+    tries: int
+    next_at: str | None
+    """The time of the next try; None if it is given up."""
+    problem: str | None
+    """What was wrong with the last try."""
+
+
+class DeliveryTable(Engine):
+    """The queries about deliveries and webhooks."""
+
+    def unannounced_ends(self) -> bool:
+        """Return whether a run has ended whose end was not announced."""
+        return bool(self.fetch(_ENDS.format(most=1, lock="")))
+
+    def announce_ends(self, now: str) -> int:
+        """Add the deliveries for some ended runs, as a step of a transaction, and return the number of these runs.
+
+        Runs that another process announces at the same time are left out. A run that was queued again as a copy resumes
+        no parent, since its copy does.
+        """
+        rows = self.fetch(_ENDS.format(most=ENDS_AT_ONCE, lock=self.claim_lock_sql))
+        if not rows:
+            return 0
+        run_ids = self.listed([run_id for (run_id,) in rows])
+        self.fetch(f"SELECT webhook_id FROM webhooks{self.lock_sql}")  # noqa: S608  # none is deleted meanwhile
+        for statement in (_ADD_CALLBACKS, _ADD_MESSAGES):
+            self.write(statement.format(among=self.among_sql), (now, now, run_ids))
+        self.write(f"UPDATE runs SET announced = 1 WHERE run_id {self.among_sql}", (run_ids,))  # noqa: S608
+        return len(rows)
+
+    def parents_to_resume(self) -> list[str]:
+        """Return some parents with waiting callbacks whose turn has completed, or that were deleted."""
+        return [target for (target,) in self.fetch(_PARENTS)]
+
+    def hold_waiting(self, parent_session_id: str) -> list[str] | None:
+        """Lock a parent session for the rest of the transaction, and return some runs of which it has to hear now.
+
+        Returns:
+            None if the parent was deleted, and no run if it is not to be resumed now.
+        """
+        locked = f"SELECT 1 FROM sessions WHERE session_id = ?{self.lock_sql}"  # noqa: S608  # own words
+        if not self.fetch(locked, (parent_session_id,)):
+            return None
+        ((has_completed,),) = self.fetch(_PARENT, (parent_session_id,))
+        return [run_id for (run_id,) in self.fetch(_WAITING, (parent_session_id,))] if has_completed else []
+
+    def forget_deliveries(self, session_id: str) -> None:
+        """Delete the deliveries to a session, and those about its runs."""
+        self.write("DELETE FROM deliveries WHERE kind = 'callback' AND target = ?", (session_id,))
+        self.write(
+            "DELETE FROM deliveries WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?)", (session_id,)
+        )
+
+    def end_deliveries(self, kind: DeliveryKind, target: str, run_ids: Sequence[str]) -> None:
+        """Delete deliveries, because they succeeded or their receiver is gone."""
+        statement = f"DELETE FROM deliveries WHERE kind = ? AND target = ? AND run_id {self.among_sql}"  # noqa: S608
+        self.write(statement, (kind, target, self.listed(run_ids)))
+
+    def put_off_deliveries(
+        self, kind: DeliveryKind, target: str, run_ids: Sequence[str], next_at: str | None, problem: str
+    ) -> None:
+        """Store what was wrong with deliveries, and the time of their next try; None gives them up."""
+        self.write(
+            f"UPDATE deliveries SET next_at = ?, problem = ? WHERE kind = ? AND target = ? AND run_id {self.among_sql}",  # noqa: S608
+            (next_at, problem, kind, target, self.listed(run_ids)),
+        )
+
+    def claim_messages(self, webhook_id: str, now: str, until: str, most: int) -> list[Delivery]:
+        """Return the deliveries to a webhook that are due, as a step of a transaction. They are due again at `until`.
+
+        Each has one more try then, so that a sender that dies has no influence on the others.
+        """
+        self.fetch(f"SELECT 1 FROM webhooks WHERE webhook_id = ?{self.lock_sql}", (webhook_id,))  # noqa: S608  # own
+        run_ids = [run_id for (run_id,) in self.fetch(_DUE_MESSAGES.format(most=most), (webhook_id, now))]
+        rows = self.fetch(
+            "UPDATE deliveries SET tries = tries + 1, next_at = ? WHERE kind = 'webhook' AND target = ?"  # noqa: S608
+            f" AND run_id {self.among_sql} RETURNING {_COLUMNS}",
+            (until, webhook_id, self.listed(run_ids)),
+        )
+        return [Delivery(*row) for row in rows]
+
+    def retry_message(self, webhook_id: str, run_id: str, now: str) -> bool:
+        """Make a delivery to a webhook due again, as if it had not been tried; return whether there is such a one."""
+        return (
+            self.write(
+                "UPDATE deliveries SET since = ?, next_at = ?, tries = 0"
+                " WHERE kind = 'webhook' AND target = ? AND run_id = ?",
+                (now, now, webhook_id, run_id),
+            )
+            > 0
+        )
+
+    def list_deliveries(self, kind: DeliveryKind, target: str, most: int) -> list[Delivery]:
+        """Return the deliveries to a receiver that wait or are given up, oldest first."""
+        rows = self.fetch(
+            f"SELECT {_COLUMNS} FROM deliveries WHERE kind = ? AND target = ? ORDER BY since, run_id LIMIT {most:d}",  # noqa: S608
+            (kind, target),
+        )
+        return [Delivery(*row) for row in rows]
+
+    def add_webhook(self, webhook: Webhook) -> None:
+        """Store a webhook."""
+        self.write(
+            "INSERT INTO webhooks (webhook_id, url, secret, created_at) VALUES (?, ?, ?, ?)",
+            (webhook.webhook_id, webhook.url, webhook.secret, webhook.created_at),
+        )
+
+    def list_webhooks(self) -> list[Webhook]:
+        """Return all webhooks, oldest first."""
+        return list(map(_webhook, self.fetch(f"SELECT {_OF_WEBHOOK} FROM webhooks ORDER BY created_at, webhook_id")))  # noqa: S608
+
+    def find_webhook(self, webhook_id: str) -> Webhook | None:
+        """Return the webhook with an id."""
+        rows = self.fetch(f"SELECT {_OF_WEBHOOK} FROM webhooks WHERE webhook_id = ?", (webhook_id,))  # noqa: S608  # own
+        return _webhook(rows[0]) if rows else None
+
+    def due_webhooks(self, now: str) -> list[Webhook]:
+        """Return the webhooks with a delivery that is due."""
+        return list(map(_webhook, self.fetch(_DUE_WEBHOOKS, (now,))))
+
+    def delete_webhook(self, webhook_id: str) -> bool:
+        """Delete a webhook and its deliveries, as a step of a transaction; return whether there was one."""
+        is_found = self.write("DELETE FROM webhooks WHERE webhook_id = ?", (webhook_id,)) > 0
+        self.write("DELETE FROM deliveries WHERE kind = 'webhook' AND target = ?", (webhook_id,))
+        return is_found
+
+
+def _webhook(row: Row) -> Webhook:
+    return Webhook(*row)
+
+
+_COLUMNS: Final = "run_id, since, tries, next_at, problem"
+_OF_WEBHOOK: Final = "webhook_id, url, secret, created_at"
+_ENDS: Final = """
+SELECT run_id FROM runs WHERE announced = 0 AND status IN ('completed', 'failed', 'cancelled') LIMIT {most}{lock}
+"""
+_ADD_CALLBACKS: Final = """
+INSERT INTO deliveries (kind, target, run_id, since, tries, next_at)
+SELECT 'callback', parent_session_id, run_id, ?, 0, ? FROM runs WHERE run_id {among}
+AND execution_mode = 'async_callback' AND parent_session_id <> session_id
+AND NOT EXISTS (SELECT 1 FROM runs AS copies WHERE copies.succeeds = runs.run_id)
+"""
+_ADD_MESSAGES: Final = """
+INSERT INTO deliveries (kind, target, run_id, since, tries, next_at)
+SELECT 'webhook', webhook_id, run_id, ?, 0, ? FROM runs, webhooks WHERE run_id {among}
+AND (ended_at IS NULL OR webhooks.created_at <= ended_at)
+"""
+# A subquery with LIMIT is looked up by an index for each row. Without, a planner may read the whole table instead, and
+# without `|| ''` the whole queue.
+_HAS_COMPLETED: Final = """
+(SELECT status FROM runs WHERE runs.session_id = {session} ORDER BY rowid DESC LIMIT 1) = 'completed' AND
+(SELECT 1 FROM runs WHERE runs.session_id = {session} AND status || '' IN ('queued', 'running') LIMIT 1) IS NULL
+"""
+_PARENTS: Final = f"""
+SELECT target FROM (SELECT DISTINCT target FROM deliveries WHERE kind = 'callback' AND next_at IS NOT NULL) AS parents
+WHERE (SELECT 1 FROM sessions WHERE sessions.session_id = target LIMIT 1) IS NULL
+OR {_HAS_COMPLETED.format(session="target")} LIMIT {PARENTS_AT_ONCE}
+"""  # noqa: S608  # own words
+_PARENT: Final = f"SELECT {_HAS_COMPLETED.format(session='sessions.session_id')} FROM sessions WHERE session_id = ?"  # noqa: S608
+_WAITING: Final = f"""
+SELECT run_id FROM deliveries WHERE kind = 'callback' AND target = ? AND next_at IS NOT NULL
+ORDER BY next_at LIMIT {CHILDREN_AT_ONCE}
+"""  # noqa: S608  # own words
+_DUE_WEBHOOKS: Final = f"""
+SELECT {_OF_WEBHOOK} FROM webhooks WHERE (
+    SELECT 1 FROM deliveries WHERE kind = 'webhook' AND target = webhook_id AND next_at <= ? LIMIT 1
+) IS NOT NULL
+"""  # noqa: S608  # own words
+_DUE_MESSAGES: Final = """
+SELECT run_id FROM deliveries WHERE kind = 'webhook' AND target = ? AND next_at <= ? ORDER BY next_at LIMIT {most}
+"""

@@ -1,0 +1,93 @@
+"""Announces the ends of runs, once each, and resumes the parents that wait for one: at most one resume at a time.
+
+All state is in the store, and each step is one transaction. So it goes on after a crash, and several servers share it.
+"""
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from fastapi import HTTPException
+
+from ao_protocol.callbacks import STOPPED, ChildEnd, callback_prompt, text_of_result
+from ao_protocol.events import Failure, Result
+from ao_runner.coordinators.port import CoordinatorUnavailable
+from ao_runner.errors import RunnerError
+from ao_runner.store.records import RunState, StoreUnusable, StoreUnwritable, timestamp
+from ao_runner.store.store import Store
+from ao_server.context import ServerContext
+from ao_server.shapes import terminal_of
+from ao_server.submission import Hosting, NewRun, checked
+
+POLL_SECONDS: Final = 1.0
+REST_SECONDS: Final = 0.05
+"""Minimum pause between two looks, since each added run wakes the task."""
+
+
+async def announce_ends(context: ServerContext) -> None:
+    """Announce the ends of runs, until it is cancelled."""
+    while True:
+        with suppress(RunnerError, CoordinatorUnavailable):  # it tries again, and requests report the error
+            await _announce(context)
+        await asyncio.sleep(REST_SECONDS)
+        await context.access.wakeup.wait(POLL_SECONDS)
+
+
+async def _announce(context: ServerContext) -> None:
+    access = context.access
+    while await access.read(lambda store: store.unannounced_ends()) and await access.write_alone(_announce_some):
+        access.wakeup.notify()  # the senders to webhooks
+    for parent in await access.read(lambda store: store.parents_to_resume()):
+        if await access.write_alone(partial(resume_parent, parent=parent, hosting=context.hosting)):
+            access.notify()
+
+
+def _announce_some(store: Store) -> bool:
+    with store.transaction():
+        return store.announce_ends(timestamp()) > 0
+
+
+def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
+    """Queue a run that tells a parent of the ends of its children, if its turn has completed; return whether it did.
+
+    If the parent cannot be resumed, the callbacks are given up, with the reason.
+    """
+    with store.transaction():
+        run_ids = store.hold_waiting(parent)
+        if run_ids is None:
+            store.forget_deliveries(parent)
+            return False
+        try:
+            states = [state for run_id in run_ids for state in store.find_states(run_id)]
+            in_order = sorted(states, key=lambda state: (state.run.ended_at or "", state.number))
+            ends = [_end_of(store, state) for state in in_order]
+            if ends:
+                prompt = {"prompt": callback_prompt(ends)}
+                resume = NewRun(type="resume_session", session_id=parent, parameters=prompt)
+                checked(store, resume, hosting).store_in(store)
+        except (StoreUnwritable, StoreUnusable):
+            raise
+        except (HTTPException, RunnerError, ValueError) as error:
+            store.put_off_deliveries("callback", parent, run_ids, None, _reason(error))
+            return False
+        store.end_deliveries("callback", parent, run_ids)
+        return bool(ends)
+
+
+def _end_of(store: Store, state: RunState) -> ChildEnd:
+    run = state.run
+    if run.status == "cancelled":
+        return ChildEnd(run.session_id, STOPPED, has_failed=True)
+    terminal = terminal_of(store, run.run_id)
+    if isinstance(terminal, Failure):
+        return ChildEnd(run.session_id, f"{terminal.error.type}: {terminal.error.message}", has_failed=True)
+    if run.status == "failed":
+        return ChildEnd(run.session_id, run.error_type or "Unknown error", has_failed=True)
+    text, data = (terminal.result_text, terminal.result_data) if isinstance(terminal, Result) else (None, None)
+    return ChildEnd(run.session_id, text_of_result(text, data))
+
+
+def _reason(error: Exception) -> str:
+    detail = error.detail if isinstance(error, HTTPException) else str(error)
+    return str(detail["message"] if isinstance(detail, dict) else detail)

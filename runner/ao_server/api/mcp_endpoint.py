@@ -1,0 +1,93 @@
+"""`POST /mcp`: the tools with which agents start agents, for any MCP client. They use the API of this server."""
+
+import asyncio
+import importlib
+from typing import Final
+
+import httpx
+from fastapi import FastAPI
+from starlette.routing import Route
+
+from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.http.transport import Answer, understood
+from ao_runner.orchestrator.mcp_sdk import (
+    CALLER,
+    SDK_MODULES,
+    Application,
+    Message,
+    Receive,
+    Send,
+    caller_from,
+    headers_of,
+    over_http,
+)
+from ao_runner.orchestrator.tools import CoordinatorClient
+
+PLACE: Final = "ao serve"
+MOST_WAITING: Final = 10_000
+"""The calls that wait for a run at a time. Each is a task of this process and no connection."""
+
+
+class McpEndpoint:
+    """The route, and the task that serves it from its first request on, since few servers need the MCP SDK.
+
+    A caller has no session: runs that it starts have no parent.
+
+    Args:
+        app: The application whose API the tools use.
+        closing: Set when the server stops: calls that wait have to end then.
+    """
+
+    def __init__(self, app: FastAPI, closing: asyncio.Event) -> None:
+        self.route = Route("/mcp", self, methods=["POST"], include_in_schema=False)
+        self._app = app
+        self._closing = closing
+        self._wanted = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._inside: Application
+
+    async def serve(self) -> None:
+        """Serve until the task is cancelled."""
+        await self._wanted.wait()
+        for name in SDK_MODULES:
+            await asyncio.to_thread(importlib.import_module, name)
+        client = CoordinatorClient(_OwnApi(self._app), held=asyncio.Semaphore(MOST_WAITING))
+        async with over_http(client) as self._inside:
+            self._ready.set()
+            await asyncio.Event().wait()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        self._wanted.set()
+        await self._ready.wait()
+        caller = caller_from(headers_of(scope), session_id=None)
+
+        async def watched() -> Message:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                caller.gone.set()
+            return message
+
+        async def dismiss() -> None:
+            await self._closing.wait()
+            caller.gone.set()
+
+        async with asyncio.TaskGroup() as tasks:
+            leaving = tasks.create_task(dismiss())
+            await self._inside({**scope, CALLER: caller}, watched, send)
+            leaving.cancel()
+
+
+class _OwnApi:
+    """The API of this server, asked without a connection."""
+
+    def __init__(self, app: FastAPI) -> None:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost", trust_env=False)
+
+    async def ask(
+        self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
+    ) -> Answer:
+        """Return the response. Nothing bounds its time: it comes from this process."""
+        response = await self._client.request(method, path, json=document)
+        return understood(PLACE, response.status_code, response.headers, response.content)

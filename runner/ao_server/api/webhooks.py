@@ -1,0 +1,122 @@
+"""Webhooks: create, list, delete; what they have not received; and the callbacks that a session has not heard of."""
+
+import asyncio
+import secrets
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, HTTPException, Path, Query
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from ao_protocol.wire import JsonObject
+from ao_runner.store.deliveries import Delivery, DeliveryKind, Webhook
+from ao_runner.store.records import timestamp
+from ao_runner.store.store import Store
+from ao_server.api.sessions import SessionId, found_session
+from ao_server.context import Context
+from ao_server.problems import refusal
+from ao_server.receivers import ReceiverRefused, is_secret, new_secret, receiver_url
+
+routes = APIRouter(tags=["Webhooks"])
+WebhookId = Annotated[str, Path(max_length=100)]
+MaxDeliveries = Annotated[int, Query(ge=1, le=1000)]
+RESOLVE_SECONDS: Final = 5
+
+
+class NewWebhook(BaseModel):
+    """A URL to which the end of each run is sent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str = Field(max_length=2000, description="https or http. Its host must have a public address; see the docs.")
+    secret: str | None = Field(None, max_length=200, description="Signs the messages; the server makes one if absent.")
+
+
+@routes.post("/webhooks", status_code=HTTPStatus.CREATED)
+async def create_webhook(context: Context, wanted: NewWebhook) -> dict[str, Any]:
+    """Send the ends of all later runs to a URL. A `secret` that the server makes is in this answer only."""
+    if wanted.secret is not None and not is_secret(wanted.secret):
+        message = "secret: expected whsec_ and 24 to 64 bytes in base64; omit it, and the server makes one"
+        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_secret", message)
+    try:
+        async with asyncio.timeout(RESOLVE_SECONDS):
+            await context.receivers.addresses_of(receiver_url(wanted.url))
+    except TimeoutError:
+        message = f"url: its host was not resolved within {RESOLVE_SECONDS} s"
+        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_url", message) from None
+    except ReceiverRefused as refused:
+        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_url", f"url: {refused}") from refused
+    secret = wanted.secret or new_secret()
+    webhook = Webhook(f"whk_{secrets.token_hex(8)}", wanted.url, secret, timestamp())
+    await context.access.write(lambda store: store.add_webhook(webhook))
+    return {**_shown(webhook), **({} if wanted.secret else {"secret": secret})}
+
+
+@routes.get("/webhooks")
+async def list_webhooks(context: Context) -> dict[str, Any]:
+    """List all webhooks."""
+    return {"webhooks": list(map(_shown, await context.access.read(lambda store: store.list_webhooks())))}
+
+
+@routes.delete("/webhooks/{webhook_id}", status_code=HTTPStatus.NO_CONTENT)
+async def delete_webhook(context: Context, webhook_id: WebhookId) -> None:
+    """Delete a webhook and what it has not received."""
+    if not await context.access.write(lambda store: store.delete_webhook(webhook_id)):
+        raise _not_found()
+
+
+@routes.get("/webhooks/{webhook_id}/deliveries")
+async def list_deliveries(context: Context, webhook_id: WebhookId, limit: MaxDeliveries = 100) -> dict[str, Any]:
+    """List the ends of runs that a webhook has not received. Without `next_at`, they are given up."""
+
+    def find(store: Store) -> JsonObject:
+        if store.find_webhook(webhook_id) is None:
+            raise _not_found()
+        return {"deliveries": _waiting(store, "webhook", webhook_id, limit)}
+
+    return await context.access.read(find)
+
+
+@routes.post("/webhooks/{webhook_id}/deliveries/{run_id}/retry", status_code=HTTPStatus.ACCEPTED)
+async def retry_delivery(
+    context: Context, webhook_id: WebhookId, run_id: Annotated[str, Path(max_length=256)]
+) -> dict[str, Any]:
+    """Try a delivery at once, and for three more days."""
+    if not await context.access.write(lambda store: store.retry_message(webhook_id, run_id, timestamp())):
+        raise HTTPException(HTTPStatus.NOT_FOUND, "Delivery not found: it has succeeded, or there was none")
+    context.access.wakeup.notify()
+    return {"ok": True, "webhook_id": webhook_id, "run_id": run_id}
+
+
+@routes.get("/sessions/{session_id}/callbacks")
+async def list_callbacks(context: Context, session_id: SessionId, limit: MaxDeliveries = 100) -> dict[str, Any]:
+    """List the ended children of which a session has not heard. Without `next_at`, they are given up."""
+
+    def find(store: Store) -> JsonObject:
+        found_session(store, session_id)
+        return {"callbacks": _waiting(store, "callback", session_id, limit)}
+
+    return await context.access.read(find)
+
+
+def _waiting(store: Store, kind: DeliveryKind, target: str, limit: int) -> list[JsonValue]:
+    return [_shown_delivery(one) for one in store.list_deliveries(kind, target, limit)]
+
+
+def _shown(webhook: Webhook) -> JsonObject:
+    return {"webhook_id": webhook.webhook_id, "url": webhook.url, "created_at": webhook.created_at}
+
+
+def _shown_delivery(delivery: Delivery) -> JsonObject:
+    return {
+        "run_id": delivery.run_id,
+        "status": "waiting" if delivery.next_at else "failed",
+        "since": delivery.since,
+        "tries": delivery.tries,
+        "next_at": delivery.next_at,
+        "problem": delivery.problem,
+    }
+
+
+def _not_found() -> HTTPException:
+    return HTTPException(HTTPStatus.NOT_FOUND, "Webhook not found")

@@ -1,0 +1,144 @@
+"""The calls of `ao worker --coordinator URL`: those of the port between worker and coordinator, with leases."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request
+
+from ao_protocol.events import InvalidEvent, parse_event
+from ao_runner.coordinators.http import worker_calls as calls
+from ao_runner.coordinators.port import Assignment, Refused
+from ao_runner.coordinators.stored_queue import LOOK_SECONDS
+from ao_runner.run_events import RunKey
+from ao_server.context import Context, ServerContext
+from ao_server.joined_workers import JoinedWorker
+
+routes = APIRouter(prefix="/worker", tags=["Workers"])
+COALESCE_SECONDS = 0.02
+"""How long orders wait after a notification, since a busy server gets hundreds of them per second."""
+
+
+@routes.post("/join")
+async def join(context: Context, call: calls.Join) -> dict[str, Any]:
+    """Announce a worker, or announce it again under the same name."""
+    await context.workers.join(call.offer, call.held)
+    return {"ok": True}
+
+
+@routes.post("/claim")
+async def claim(context: Context, request: Request, call: calls.Claim) -> dict[str, Any]:
+    """Wait for runs, for at most ten seconds. A repetition with the same `claim_id` has the same answer."""
+    worker = _worker(context, call)
+    assignments = await _claimed(context, request, worker, call)
+    return {"assignments": calls.ASSIGNMENTS.dump_python(list(assignments), mode="json")}
+
+
+async def _claimed(
+    context: ServerContext, request: Request, worker: JoinedWorker, call: calls.Claim
+) -> Sequence[Assignment]:
+    """Wait for the end of a claim; a claim of a worker that hangs up, or of a server that stops, takes nothing."""
+    leaving = [asyncio.create_task(_hung_up(request)), asyncio.create_task(context.live.closing.wait())]
+    try:
+        while True:
+            claiming = worker.claiming(call.claim_id, call.slots)
+            await asyncio.wait({claiming, *leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not claiming.done():
+                claiming.cancel()
+                with suppress(asyncio.CancelledError):
+                    return await claiming
+                return ()
+            if not claiming.cancelled():  # else an earlier request for this claim has hung up just now
+                return await claiming
+    finally:
+        for task in leaving:
+            task.cancel()
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+@routes.post("/started")
+async def started(context: Context, call: calls.Started) -> dict[str, Any]:
+    """Say that a run begins; 409 if it must not."""
+    await _worker(context, call).coordinator.started(call.key)
+    return {"ok": True}
+
+
+@routes.post("/events")
+async def events(context: Context, call: calls.Events) -> dict[str, Any]:
+    """Store events. Those that are stored already are left out; 409 if the attempt counts no more."""
+    worker = _worker(context, call)
+    await context.access.read(lambda _: _check_lines(call.key, call.first_seq, call.lines))
+    return {"through_seq": await worker.coordinator.events(call.batch)}
+
+
+@routes.post("/terminal")
+async def terminal(context: Context, call: calls.Terminal) -> dict[str, Any]:
+    """Store the last event of a run and end the run, once."""
+    worker = _worker(context, call)
+    await context.access.read(lambda _: _check_lines(call.key, call.seq, [call.line]))
+    await worker.coordinator.terminal(call.key, call.seq, call.line.encode(), stays=call.stays)
+    context.access.notify()  # the session may have another run waiting
+    return {"ok": True}
+
+
+@routes.post("/heartbeat")
+async def heartbeat(context: Context, call: calls.Heartbeat) -> dict[str, Any]:
+    """Keep the leases of a worker's runs, and return those that it has lost."""
+    orders = await _worker(context, call).coordinator.heartbeat(call.held)
+    return {"lost": calls.KEYS.dump_python(sorted(orders.lost), mode="json")}
+
+
+@routes.post("/orders")
+async def orders(context: Context, call: calls.AskOrders) -> dict[str, Any]:
+    """Wait for requests to stop runs beyond those in `told`, for at most ten seconds; return the number for each."""
+    worker = _worker(context, call)
+    until = asyncio.get_running_loop().time() + calls.WAIT_SECONDS
+    while True:
+        stops = await context.access.read(lambda store: store.requested_stops(call.worker_id))
+        is_new = any(count > call.told.get(run_id, 0) for run_id, count in stops.items())
+        if is_new or context.live.closing.is_set() or asyncio.get_running_loop().time() >= until:
+            return {"stops": stops}
+        await worker.coordinator.end_not_held()
+        await context.access.wakeup.wait(LOOK_SECONDS)
+        await asyncio.sleep(COALESCE_SECONDS)
+
+
+@routes.post("/release")
+async def release(context: Context, call: calls.Release) -> dict[str, Any]:
+    """Store the record of a run that has ended, or return one that has not begun to the queue."""
+    await _worker(context, call).coordinator.release(call.key, call.record)
+    if call.record is None:
+        context.access.notify()
+    return {"ok": True}
+
+
+@routes.post("/leave")
+async def leave(context: Context, call: calls.Leave) -> dict[str, Any]:
+    """Say goodbye."""
+    await context.workers.leave(call.worker_id)
+    return {"ok": True}
+
+
+def _worker(context: ServerContext, call: calls.Call) -> JoinedWorker:
+    worker = context.workers.find(call.worker_id)
+    if worker is None:
+        raise HTTPException(HTTPStatus.UNAUTHORIZED, "the server does not know this worker; join again")
+    return worker
+
+
+def _check_lines(key: RunKey, first_seq: int, lines: Sequence[str]) -> None:
+    """Refuse lines that are not the events of a run, since readers of the store rely on it."""
+    for seq, line in enumerate(lines, first_seq):
+        try:
+            envelope = parse_event(line.encode()).envelope
+        except InvalidEvent as error:
+            raise Refused(f"event {seq} of run {key.run_id}", str(error)) from error
+        if (envelope.run_id, envelope.seq) != (key.run_id, seq):
+            found = f"found seq {envelope.seq} of run {envelope.run_id!r}"
+            raise Refused(f"event {seq} of run {key.run_id}", found)

@@ -1,0 +1,181 @@
+"""Sends the ends of runs to webhooks, each at least once. A slow or dead receiver delays no other."""
+
+import asyncio
+import json
+import secrets
+import ssl
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+import httpx
+
+from ao_protocol.events import Failure, InvalidEvent, Result
+from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.port import CoordinatorUnavailable
+from ao_runner.errors import RunnerError
+from ao_runner.store.deliveries import Delivery, Webhook
+from ao_runner.store.records import RowDamaged, SessionUnknown, timestamp
+from ao_runner.store.store import Store
+from ao_server.receivers import ReceiverPolicy, ReceiverRefused, receiver_url, signed_headers
+from ao_server.shapes import shown_result, shown_run, terminal_of
+from ao_server.store_access import StoreAccess
+
+AT_ONCE: Final = 4
+"""Maximum number of requests to one receiver at a time."""
+ANSWER_SECONDS: Final = 10
+LEASE_SECONDS: Final = 2 * ANSWER_SECONDS
+"""After this time another server, or this one after a restart, tries what a dead sender had begun."""
+FIRST_PAUSE_SECONDS: Final = 2.0
+LONGEST_PAUSE_SECONDS: Final = 3 * 3600.0
+GIVEN_UP_AFTER: Final = timedelta(days=3)
+LONGEST_REST_SECONDS: Final = 60.0
+"""Pause between the tries of different deliveries to a receiver that is down."""
+POLL_SECONDS: Final = 1.0
+REST_SECONDS: Final = 0.05
+"""Minimum pause between two looks, since each added run wakes the task."""
+
+
+def _discard(busy: set[str], webhook_id: str, _: object) -> None:
+    busy.discard(webhook_id)
+
+
+async def send_messages(access: StoreAccess, receivers: ReceiverPolicy) -> None:
+    """Send what is due, until it is cancelled."""
+    busy: set[str] = set()
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    async with (
+        httpx.AsyncClient(
+            verify=ssl.create_default_context(), trust_env=False, timeout=ANSWER_SECONDS, limits=limits
+        ) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
+        while True:
+            with suppress(RunnerError, CoordinatorUnavailable):
+                for webhook in await access.read(lambda store: store.due_webhooks(timestamp())):
+                    if webhook.webhook_id not in busy:
+                        busy.add(webhook.webhook_id)
+                        sending = tasks.create_task(_Sender(access, receivers, client, webhook).send_all())
+                        sending.add_done_callback(partial(_discard, busy, webhook.webhook_id))
+            await asyncio.sleep(REST_SECONDS)
+            await access.wakeup.wait(POLL_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """Sends what is due to one receiver."""
+
+    access: StoreAccess
+    receivers: ReceiverPolicy
+    client: httpx.AsyncClient
+    webhook: Webhook
+
+    async def send_all(self) -> None:
+        """Send until nothing is due. While all tries fail, it makes pauses between them, which become longer."""
+        failures = 0
+        with suppress(RunnerError, CoordinatorUnavailable):
+            while due := await self.access.write_alone(self._claim):
+                failures = 0 if any(await asyncio.gather(*map(self._send, due))) else failures + 1
+                if failures:
+                    await asyncio.sleep(min(2.0**failures, LONGEST_REST_SECONDS))
+
+    def _claim(self, store: Store) -> list[Delivery]:
+        now = datetime.now(UTC)
+        until = timestamp(now + timedelta(seconds=LEASE_SECONDS))
+        with store.transaction():
+            return store.claim_messages(self.webhook.webhook_id, timestamp(now), until, AT_ONCE)
+
+    async def _send(self, delivery: Delivery) -> bool:
+        """Try a delivery once, store what came of it, and return whether it succeeded."""
+        of_webhook: Final = ("webhook", self.webhook.webhook_id, [delivery.run_id])
+        with suppress(RunnerError, CoordinatorUnavailable):  # it is due again when its lease ends
+            problem = await self._try(delivery.run_id)
+            if problem is None:
+                await self.access.write(lambda store: store.end_deliveries(*of_webhook))
+                return True
+            next_at = _next_try(delivery)
+            await self.access.write(lambda store: store.put_off_deliveries(*of_webhook, next_at, problem))
+        return False
+
+    async def _try(self, run_id: str) -> str | None:
+        try:
+            message = await self.access.read(lambda store: _message_about(store, run_id))
+        except (RowDamaged, InvalidEvent) as damaged:
+            return str(damaged)
+        return None if message is None else await self._post(*message)
+
+    async def _post(self, message_id: str, body: bytes) -> str | None:
+        """Send a message once, and return what was wrong, or None. An address that was not checked is not used."""
+        url = receiver_url(self.webhook.url)
+        headers = {
+            "host": url.netloc.decode("ascii"),
+            "content-type": "application/json",
+            "user-agent": "ao-server",
+            **signed_headers(self.webhook.secret, message_id, int(time.time()), body),
+        }
+        problem = ""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                for address in await self.receivers.addresses_of(url):
+                    try:
+                        return await self._answer(url.copy_with(host=address), headers, body, url.raw_host.decode())
+                    except httpx.ConnectError as error:  # the next address may be reachable
+                        problem = f"cannot connect to {address}: {error}"
+        except TimeoutError:
+            return f"no answer within {ANSWER_SECONDS} s"
+        except ReceiverRefused as refused:
+            return str(refused)
+        except (httpx.HTTPError, OSError) as error:
+            return f"{type(error).__name__}: {error}"
+        return problem
+
+    async def _answer(self, url: httpx.URL, headers: dict[str, str], body: bytes, host: str) -> str | None:
+        """Return what is wrong with the answer of a receiver. Its text is not read."""
+        named = {"sni_hostname": host}
+        async with self.client.stream("POST", url, content=body, headers=headers, extensions=named) as response:
+            is_taken = response.status_code < HTTPStatus.MULTIPLE_CHOICES
+            return None if is_taken else f"the receiver answered {response.status_code}"
+
+
+def _next_try(delivery: Delivery) -> str | None:
+    """Return the time of the next try after a failed one; None if it was the last."""
+    now = datetime.now(UTC)
+    if now - datetime.fromisoformat(delivery.since) > GIVEN_UP_AFTER:
+        return None
+    pause = min(FIRST_PAUSE_SECONDS * 2.0 ** (min(delivery.tries, 30) - 1), LONGEST_PAUSE_SECONDS)
+    jitter = 0.75 + secrets.randbelow(1000) / 2000
+    return timestamp(now + timedelta(seconds=pause * jitter))
+
+
+def _message_about(store: Store, run_id: str) -> tuple[str, bytes] | None:
+    """Return the id and the text of the message about the end of a run; None if the run was deleted.
+
+    The id is the permanent key of the run's last event.
+
+    Raises:
+        RowDamaged: The run cannot be read.
+    """
+    found = [state for state in store.find_states(run_id) if state.run.run_id == run_id]
+    if not found:
+        return None
+    state = found[0]
+    try:
+        session = store.find_session(state.run.session_id)
+    except SessionUnknown:
+        return None
+    terminal = terminal_of(store, run_id)
+    failure = terminal if isinstance(terminal, Failure) else None
+    message: JsonObject = {
+        "type": "run.ended",
+        "id": f"{run_id}/{state.attempt}/{state.last_seq}",
+        "run": {**shown_run(state, session, failure), "succeeded_by": store.find_successor(run_id)},
+    }
+    if isinstance(terminal, Result):
+        message["result"] = shown_result(store, state, terminal)
+    elif failure is not None:
+        message["failure"] = failure.error.model_dump(exclude_none=True, mode="json")
+    return str(message["id"]), json.dumps(message).encode()

@@ -1,0 +1,169 @@
+"""The MCP server, asked by the official client over both transports."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from mcp.client.session import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.process.runner.orchestrator.calling import client_at, told
+from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
+
+Connect = Callable[[str, str | None], AbstractAsyncContextManager[ClientSession]]
+
+REVIEWER = {
+    "name": "reviewer",
+    "profile": "scripted",
+    "executor_config": {"script": {"answers": [{"text": "Fine."}, {"json": {"grade": 2}}, {"text": "Yes."}]}},
+}
+WAITING = {"name": "waiting", "profile": "scripted", "executor_config": {"script": {"answers": [{"fault": "hang"}]}}}
+GRADE = {"type": "object", "required": ["grade"], "properties": {"grade": {"type": "integer"}}}
+HI = {"prompt": "Hi"}
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+def over_http(url: str, token: str | None = None) -> AbstractAsyncContextManager[ClientSession]:
+    return client_at(f"{url}/mcp", {} if token is None else {"Authorization": f"Bearer {token}"})
+
+
+@asynccontextmanager
+async def over_stdio(url: str, token: str | None = None) -> AsyncIterator[ClientSession]:
+    variables = {"AO_SERVER": url, "AO_SERVER_TOKEN": token or "", "NO_PROXY": "*"}
+    program = StdioServerParameters(command=sys.executable, args=["-m", "ao_runner", "mcp"], env=variables)
+    async with stdio_client(program) as streams, ClientSession(streams[0], streams[1]) as session:
+        await session.initialize()
+        yield session
+
+
+TRANSPORTS = pytest.mark.parametrize("connect", [over_http, over_stdio])
+
+
+@pytest.fixture
+def server(serve: Serve) -> Served:
+    """A server with a worker, an agent that answers and one that does not."""
+    one = serve()
+    one.add_agent(REVIEWER)
+    one.add_agent(WAITING)
+    return one
+
+
+async def until_status(server: Served, session_id: str, status: str) -> None:
+    path = f"/sessions/{session_id}/status"
+    await asyncio.to_thread(wait_for, lambda: server.client.get(path).json()["status"] == status)
+
+
+@TRANSPORTS
+async def test_a_client_lists_starts_and_resumes_agents_under_contracts(server: Served, connect: Connect) -> None:
+    async with connect(server.url, None) as session:
+        agents = await session.call_tool("list_agent_blueprints", {})
+        assert agents.structured_content is not None
+        assert [agent["name"] for agent in agents.structured_content["result"]] == ["reviewer", "waiting"]
+        start = {"agent_name": "reviewer", "parameters": HI, "output_schema": GRADE}
+        answer = await told(session, "start_agent_session", **start)
+        assert (answer["validated_output"], answer["schema_validation"]["retry_count"]) == ({"grade": 2}, 1)
+        session_id = answer["session_id"]
+        assert await told(session, "get_agent_session_result", session_id=session_id) == answer
+        resumed = await told(session, "resume_agent_session", session_id=session_id, parameters=HI)
+        assert resumed == {"session_id": session_id, "result_text": "Yes.", "result_data": None}
+
+
+@TRANSPORTS
+async def test_a_client_starts_an_agent_without_waiting_and_stops_it(server: Served, connect: Connect) -> None:
+    async with connect(server.url, None) as session:
+        start = {"agent_name": "waiting", "parameters": HI, "mode": "async_poll"}
+        session_id = (await told(session, "start_agent_session", **start))["session_id"]
+        await until_status(server, session_id, "running")
+        stopped = await told(session, "stop_agent_session", session_id=session_id)
+        assert stopped == {"session_id": session_id, "status": "stopping"}
+        await until_status(server, session_id, "stopped")
+        result = await told(session, "get_agent_session_result", session_id=session_id)
+        assert result == {"error": f"Session not finished: {session_id} (status: stopped)"}
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "404: Agent not found: nobody": {"agent_name": "nobody"},
+    "output_schema is not an acceptable JSON Schema": {"output_schema": {"type": "text"}},
+    "there is no schema 'none'": {"output_schema_name": "none"},
+    "output_schema_options are not valid": {"output_schema": {}, "output_schema_options": {"retries": 1}},
+    "this client has no session": {"mode": "async_callback"},
+}
+
+
+async def test_what_cannot_be_started_is_told_and_queues_nothing(serve: Serve) -> None:
+    server = serve("--no-worker")
+    async with over_http(server.url) as session:
+        for reason, arguments in REFUSED.items():
+            answer = await told(session, "start_agent_session", **{"parameters": HI, **arguments})
+            assert reason in answer["error"]
+    assert server.client.get("/runs").json()["runs"] == []
+
+
+@TRANSPORTS
+async def test_a_server_with_tokens_serves_its_clients(serve: Serve, connect: Connect) -> None:
+    server = serve("--token", "--no-worker")
+    tokens = json.loads((server.home / "server" / "tokens.json").read_text())
+    async with connect(server.url, tokens["client"]) as session:
+        assert not (await session.call_tool("list_agent_sessions", {})).is_error
+    for role, status in ((None, 401), ("reader", 403), ("worker", 403), ("client", 200)):
+        headers = ACCEPT if role is None else {**ACCEPT, "Authorization": f"Bearer {tokens[role]}"}
+        assert server.client.post("/mcp", json=LIST, headers=headers).status_code == status
+
+
+def test_only_calls_of_this_machine_are_answered(serve: Serve) -> None:
+    server = serve("--no-worker")
+    for method, headers, status in (
+        ("POST", {}, 200),
+        ("POST", {"Origin": "http://evil.example"}, 403),
+        ("POST", {"Host": "evil.example"}, 403),
+        ("GET", {}, 405),
+    ):
+        answer = server.client.request(method, "/mcp", json=LIST, headers=ACCEPT | headers)
+        assert answer.status_code == status
+
+
+async def test_a_server_that_stops_ends_the_calls_that_wait(serve: Serve) -> None:
+    server = serve("--no-worker")
+    server.add_agent(REVIEWER)
+    async with over_http(server.url) as session:
+        start = {"agent_name": "reviewer", "parameters": HI}
+        calling = asyncio.create_task(told(session, "start_agent_session", **start))
+        await asyncio.to_thread(wait_for, lambda: server.client.get("/runs").json()["runs"])
+        server.process.send_signal(signal.SIGTERM)
+        answer = await calling
+    assert answer["error"] == "nobody waits for the answer any more"
+    await asyncio.to_thread(server.process.wait, BOUND_SECONDS)
+
+
+async def test_the_status_of_a_run_is_held_back_until_its_end(server: Served) -> None:
+    run_id = server.start("waiting", HI)["run_id"]
+    async with httpx.AsyncClient(base_url=server.url, timeout=BOUND_SECONDS, trust_env=False) as http:
+        assert (await http.get(f"/runs/{run_id}?wait=0.1")).json()["completed_at"] is None
+        held = asyncio.create_task(http.get(f"/runs/{run_id}?wait=30"))
+        assert (await http.post(f"/runs/{run_id}/stop")).status_code == 200
+        assert (await held).json()["status"] == "stopped"
+        assert (await http.get(f"/runs/{run_id}?wait=31")).status_code == 422
+
+
+@pytest.mark.parametrize("ends_by", [None, signal.SIGINT], ids=["end of stdin", "ctrl-c"])
+def test_the_program_for_stdio_ends_with_its_client(ends_by: signal.Signals | None) -> None:
+    argv = [sys.executable, "-m", "ao_runner", "mcp"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        program.stdin.write(json.dumps({**LIST, "method": "ping"}).encode() + b"\n")
+        program.stdin.flush()
+        assert json.loads(program.stdout.readline())["id"] == 1
+        if ends_by is None:
+            program.stdin.close()
+        else:
+            program.send_signal(ends_by)
+        assert program.wait(BOUND_SECONDS) == (0 if ends_by is None else -ends_by)
