@@ -13,12 +13,23 @@ from ao_runner.coordinators.http import worker_calls
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_server.announcements import announce_ends
-from ao_server.api import agents, runs, schemas, sessions, streams, webhooks, workers
+from ao_server.api import (
+    agents,
+    older_sessions,
+    runners,
+    runs,
+    schemas,
+    sessions,
+    streams,
+    webhooks,
+    workers,
+)
 from ao_server.api.mcp_endpoint import McpEndpoint
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
-from ao_server.joined_workers import JoinedWorkers
+from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
+from ao_server.older_runners import OlderRunners
 from ao_server.pages import actions, details, editor, exports, login, oversight, run_dialog
 from ao_server.pages import agents as agent_pages
 from ao_server.pages import runs as run_pages
@@ -46,7 +57,7 @@ def build_application(
 ) -> tuple[FastAPI, Application]:
     """Return the application, and the same behind its gate. The lifespan owns `access`."""
     live = LiveSessions(access)
-    context = ServerContext(access, live, hosting, JoinedWorkers(access), receivers)
+    context = ServerContext(access, live, hosting, JoinedWorkers(access), OlderRunners(access, tell), receivers)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -72,7 +83,7 @@ def build_application(
     app.state.policy = policy
     for part in (
         general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes, webhooks.routes,
-        workers.routes,
+        workers.routes, runners.routes, older_sessions.routes,
     ):  # fmt: skip
         app.include_router(part)
     for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes):

@@ -135,7 +135,7 @@ async def _serve(given: ServeArguments) -> None:
     )  # fmt: skip
     server = SignalledServer(config)
     address = f"http://{_shown(given['host'])}:{port}"
-    async with app.router.lifespan_context(app), _worker_beside(given, port, tokens):
+    async with app.router.lifespan_context(app), _worker_beside(given, _own_address(listener), tokens):
         with on_signals(lambda: server.stop(app.state.context.live.close)):
             _say_where(address, given, tokens)
             await server.serve([listener])
@@ -148,6 +148,12 @@ def _listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         advice = "choose another --port, or 0 for a free one"
         raise _AddressRefused(f"cannot listen on {host} port {port}: {error.strerror or error}; {advice}") from error
+
+
+def _own_address(listener: socket.socket) -> str:
+    """Return an address at which this host reaches the server."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{_shown({'0.0.0.0': '127.0.0.1', '::': '::1'}.get(host, host))}:{port}"  # noqa: S104  # all of them
 
 
 def is_loopback(host: str) -> bool:
@@ -180,7 +186,7 @@ def _say_where(address: str, given: ServeArguments, tokens: "dict[Role, str] | N
 
 
 @asynccontextmanager
-async def _worker_beside(given: ServeArguments, port: int, tokens: "dict[Role, str] | None") -> AsyncIterator[None]:
+async def _worker_beside(given: ServeArguments, address: str, tokens: "dict[Role, str] | None") -> AsyncIterator[None]:
     """Keep a worker running as a process of its own. It drains at the end, also at a sudden end of the server."""
     if not given["with_worker"]:
         yield
@@ -191,7 +197,7 @@ async def _worker_beside(given: ServeArguments, port: int, tokens: "dict[Role, s
     command = [
         sys.executable, "-m", "ao_runner", "worker", "--drain-at-eof", "--home", str(given["home"]),
         "--store", given["store"], "--concurrency", str(given["concurrency"]),
-        "--orchestrator", f"http://127.0.0.1:{port}",
+        "--orchestrator", address,
         *(part for profile in given["profiles"] for part in ("--profile", profile)),
     ]  # fmt: skip
     keeping = asyncio.create_task(_keep_running(command, environ))

@@ -156,6 +156,8 @@ def role_of_token(tokens: Mapping[Role, str], given: str) -> Role | None:
 def may(role: Role, method: str, path: str) -> bool:
     """Return whether a role may send a request."""
     parts = path.strip("/").split("/")
+    if (parts[0], method) == ("runners", "DELETE"):
+        return role in {"worker", "client"}
     is_workers = parts[0] in {"runner", "worker"} or (
         parts[0] == "sessions" and (method, *parts[2:]) in {("POST", "bind"), ("POST", "events"), ("PATCH", "metadata")}
     )

@@ -53,7 +53,7 @@ class JoinedWorkers:
     async def join(self, offer: Offer, held: Sequence[RunKey]) -> None:
         """Add a worker, or replace what is known of it, and forget those that are silent for long."""
         store = SharedStore(self._access.writer, self._access.commits, self._access.wakeup)
-        coordinator = StoreCoordinator(store, offer, _tell, held)
+        coordinator = StoreCoordinator(store, offer, tell, held)
         await coordinator.__aenter__()
         self._workers[offer.owner] = JoinedWorker(coordinator)
         for worker_id in [name for name, one in self._workers.items() if _is_silent(one)]:
@@ -77,5 +77,6 @@ def _is_silent(worker: JoinedWorker) -> bool:
     return uptime_seconds() - worker.heard_at > MAX_LEASE_SECONDS
 
 
-def _tell(sentence: str) -> None:
+def tell(sentence: str) -> None:
+    """Write a sentence about the store to the server's log."""
     sys.stderr.write(f"ao: {sentence}\n")

@@ -1,6 +1,6 @@
 """Runs, sessions and results as clients see them. Names and statuses are those of the existing coordinator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ao_protocol.events import Failure, InvalidEvent, OutputValidation, Result, Terminal, parse_event
@@ -67,9 +67,9 @@ def shown_run(state: RunState, session: Session | None, failure: Failure | None 
     }
 
 
-def shown_session(session: Session, states: Sequence[RunState]) -> JsonObject:
-    """Return the JSON of a session; `states` are its runs in order."""
-    status = current_status(states)
+def shown_session(session: Session, states: Sequence[RunState], idle: Collection[str] = ()) -> JsonObject:
+    """Return the JSON of a session; `states` are its runs in order. A process waits for the next run of `idle` ones."""
+    status = current_status(states, is_idle=session.session_id in idle)
     resumed = [state.queued_at or state.run.started_at for state in states if state.run.mode == "resume"]
     return {
         "session_id": session.session_id,
@@ -86,15 +86,19 @@ def shown_session(session: Session, states: Sequence[RunState]) -> JsonObject:
     }
 
 
-def current_status(states: Sequence[RunState]) -> str:
-    """Return the status of a session: that of its running run, else of its oldest queued or its last one."""
+def current_status(states: Sequence[RunState], *, is_idle: bool = False) -> str:
+    """Return the status of a session: that of its running run, else of its oldest queued or its last one.
+
+    It is `idle` where a process waits for the session's next run.
+    """
     if not states:
         return "pending"
     for open_status in ("running", "queued"):
         for state in states:
             if state.run.status == open_status:
                 return OF_SESSIONS[status_of_run(state)]
-    return OF_SESSIONS[status_of_run(states[-1])]
+    status = OF_SESSIONS[status_of_run(states[-1])]
+    return "idle" if is_idle and status == "finished" else status
 
 
 def terminal_of(store: Store, run_id: str) -> Terminal | None:

@@ -113,7 +113,7 @@ class StoreCoordinator:
         """
         until = asyncio.get_running_loop().time() + ASK_AGAIN_SECONDS
         while True:
-            claimed = await self._claimed(slots)
+            claimed = await self.claim_now(slots)
             if claimed or asyncio.get_running_loop().time() >= until:
                 return claimed
             if not self._store.waits_for_a_server:
@@ -268,8 +268,8 @@ class StoreCoordinator:
         """Return the owner of an attempt that this worker has claimed, and None for one of a dead worker."""
         return self._offer.owner if key in self._acknowledged else None
 
-    async def _claimed(self, slots: int) -> list[Assignment]:
-        """Claim runs, and return them to the queue if the caller is cancelled meanwhile."""
+    async def claim_now(self, slots: int) -> list[Assignment]:
+        """Claim runs without waiting for any. Return them to the queue if the caller is cancelled meanwhile."""
         claiming = asyncio.ensure_future(self._commits.do(lambda: self._claim(slots)))
         try:
             claimed = await asyncio.shield(claiming)

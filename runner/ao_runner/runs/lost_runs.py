@@ -252,9 +252,9 @@ def _terminal_of(line: str) -> Terminal | None:
 
 
 def ending_behind(
-    run_id: str, last_seq: int, summary: RunSummary, failure: Failure, now: Callable[[], str]
+    run_id: str, last_seq: int, summary: RunSummary, terminal: Terminal, now: Callable[[], str]
 ) -> list[Relayed]:
-    """Return the events that end a run after its last one: the ends of its open tool calls, then the failure."""
+    """Return the events that end a run after its last one: the ends of its open tool calls, then the terminal event."""
     executor = ExecutorIdentity(name=summary.executor_name, version=summary.executor_version)
     identity = RunIdentity(run_id, summary.session_id, executor)
     error = "the run ended before the tool call did"
@@ -264,7 +264,7 @@ def ending_behind(
         for call, name in summary.open_tools.items()
     ]
     return [
-        as_event_of(identity, last_seq + number, body, None, now) for number, body in enumerate([*bodies, failure], 1)
+        as_event_of(identity, last_seq + number, body, None, now) for number, body in enumerate([*bodies, terminal], 1)
     ]
 
 

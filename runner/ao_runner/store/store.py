@@ -68,6 +68,14 @@ class Store(RunQueue, AgentTable, DeliveryTable, RunFigures):
         """Store who has asked for the last run of a session."""
         self.write("UPDATE sessions SET parent_session_id = ? WHERE session_id = ?", (parent_session_id, session_id))
 
+    def place_session(self, session_id: str, profile: str | None, project_dir: str | None) -> None:
+        """Store the profile and the folder of a session's next runs; those that are None stay."""
+        self.write(
+            "UPDATE sessions SET profile = coalesce(?, profile), project_dir = coalesce(?, project_dir)"
+            " WHERE session_id = ?",
+            (profile, project_dir, session_id),
+        )
+
     def bind_session(self, session_id: str, executor_session_id: str) -> None:
         """Store the executor's own id of a session."""
         self.write(

@@ -28,10 +28,11 @@ async def list_sessions(
     parent_session_id: str | None = None,
 ) -> dict[str, Any]:
     """List sessions, the one with the newest run first."""
+    idle = context.runners.idle
 
     def find(store: Store) -> JsonObject:
         sessions = [one for one in store.list_sessions() if parent_session_id in {None, one.parent_session_id}]
-        return {"sessions": [shown_session(one, states_of(store, one.session_id)) for one in sessions[:limit]]}
+        return {"sessions": [shown_session(one, states_of(store, one.session_id), idle) for one in sessions[:limit]]}
 
     return await context.access.read(find)
 
@@ -42,7 +43,7 @@ async def get_session(context: Context, session_id: SessionId) -> dict[str, Any]
 
     def find(store: Store) -> JsonObject:
         session = found_session(store, session_id)
-        return {"session": shown_session(session, states_of(store, session_id))}
+        return {"session": shown_session(session, states_of(store, session_id), context.runners.idle)}
 
     return await context.access.read(find)
 
@@ -52,8 +53,9 @@ async def get_status(context: Context, session_id: SessionId) -> dict[str, Any]:
     """Return the status of a session; `not_existent` if there is none."""
 
     def find(store: Store) -> JsonObject:
-        exists = store.session_exists(session_id)
-        return {"status": current_status(states_of(store, session_id)) if exists else "not_existent"}
+        if not store.session_exists(session_id):
+            return {"status": "not_existent"}
+        return {"status": current_status(states_of(store, session_id), is_idle=session_id in context.runners.idle)}
 
     return await context.access.read(find)
 
@@ -120,6 +122,11 @@ async def stop_session(context: Context, session_id: SessionId) -> dict[str, Any
 
     states = await context.access.read(find)
     still_open = [state for state in states if state.run.status in OPEN_STATUSES]
+    if not still_open and (runner := context.runners.runner_of_idle(session_id)) is not None:
+        runner.idle_stops.add(session_id)
+        context.access.notify()
+        message = "Stop command queued for idle session"
+        return {"ok": True, "session_id": session_id, "status": "stopping", "message": message}
     if not still_open:
         status = current_status(states)
         return {"ok": True, "session_id": session_id, "status": status, "message": f"Session already {status}"}

@@ -4,6 +4,9 @@ import base64
 import hashlib
 import hmac
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -121,6 +124,16 @@ def test_the_end_of_a_failed_and_of_a_stopped_run_says_why(serve: Serve, receive
     assert message["run"]["status"] == "stopped"
     assert message["failure"]["type"] == "cancelled"
     assert "result" not in message
+
+
+def test_a_webhook_hears_of_runs_of_the_command_line(serve: Serve, receiver: Receiver) -> None:
+    server = serve("--no-worker")
+    add_webhook(server, receiver.url)
+    command = [sys.executable, "-m", "ao_runner", "run", "blueprint.json", "--param", "message=Hi"]
+    folder, environ = EXAMPLES / "echo", {**os.environ, "AO_HOME": str(server.home), "AO_STORE": "local"}
+    subprocess.run(command, cwd=folder, env=environ, check=True, capture_output=True, timeout=BOUND_SECONDS)
+    wait_for(lambda: receiver.requests)
+    assert json.loads(receiver.requests[0][1])["result"]["result_data"] == {"echo": ["Hi"], "tags": []}
 
 
 def test_a_refused_message_is_sent_again_with_its_id(served: Served, receiver: Receiver) -> None:

@@ -154,6 +154,7 @@ class StoreDriver:
     """A store of its own, as `ao submit`, `ao cancel` and another worker use it."""
 
     lacks: Mapping[str, str] = {"handing_on": "a run that has begun may have done something, so it ends as lost"}
+    _profile = "echo"
 
     def __init__(self, folder: Path, url: str = LOCAL) -> None:
         self._place = StorePlace(folder, url)
@@ -172,7 +173,7 @@ class StoreDriver:
     def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
         if not any(session.session_id == session_id for session in self._store.list_sessions()):
             self._store.add_session(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
-        self._store.enqueue(QueuedRun(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), "echo"))
+        self._store.enqueue(QueuedRun(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), self._profile))
         self._store.notify()
 
     def cancel(self, run_id: str) -> None:
@@ -213,11 +214,26 @@ class ServeDriver(StoreDriver):
     _opened = 0
 
 
+class OlderServeDriver(ServeDriver):
+    """The same server, asked as the existing one is."""
+
+    lacks: Mapping[str, str] = HttpDriver.lacks
+    _profile = IDENTITY.profile
+
+    def open(self) -> Coordinator:
+        return HttpCoordinator(self._server.url, IDENTITY, lambda _: None, {}, QUICK)
+
+    def events_of(self, run_id: str) -> list[dict[str, Any]]:
+        hidden = ("user", "run_started")
+        return [one for one in super().events_of(run_id) if one.get("role", one["event_type"]) not in hidden]
+
+
 DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {
     "local": StoreDriver,
     "http": HttpDriver,
     "stdout": StdoutDriver,
     "serve": ServeDriver,
+    "serve-older": OlderServeDriver,
 }
 
 

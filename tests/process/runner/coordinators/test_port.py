@@ -77,7 +77,8 @@ def test_a_run_is_handed_out_once_with_what_it_was_asked_for(perform: Perform) -
         assert first.session.agent_name == "greeter"
         for assignment in (first, second):
             await coordinator.started(assignment.key)
-            await coordinator.terminal(assignment.key, 1, result(1, run=assignment.key.run_id))
+            line = result(1, run=assignment.key.run_id, session=assignment.session.session_id)
+            await coordinator.terminal(assignment.key, 1, line)
             await coordinator.release(assignment.key, RECORD)
 
     perform(story)
