@@ -49,6 +49,7 @@ class Settings(BaseModel):
     tags: list[str] = Field([], description="Labels, by which clients list agents.")
     capabilities: list[str] = []
     timeout_seconds: Seconds | None = None
+    runner_id: str | None = Field(None, description="The runner of the older contract that alone performs the agent.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """The application: its routes, and the tasks that run beside them."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
@@ -12,6 +14,7 @@ from fastapi import APIRouter, FastAPI
 from ao_runner.coordinators.http import worker_calls
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
+from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
 from ao_server.api import (
     agents,
@@ -42,7 +45,9 @@ from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
 from ao_server.webhook_sending import send_messages
 
-SWEEP_SECONDS = 2.0
+SWEEP_SECONDS: Final = 2.0
+ANSWERS_KEPT: Final = timedelta(days=7)
+"""How long a request with an Idempotency-Key can be repeated."""
 general = APIRouter(tags=["Health"])
 
 
@@ -117,8 +122,13 @@ class SignalledServer(uvicorn.Server):
 
 
 async def _sweep(context: ServerContext) -> None:
-    """End the runs of dead workers, also while no worker is there to do it."""
+    """End the runs of dead workers, also while no worker is there to do it, and forget old answers once an hour."""
+    forget_at = 0.0
     while True:
         with suppress(RunnerError, CoordinatorUnavailable):
             await runs.sweep(context)
+            if time.monotonic() >= forget_at:
+                before = timestamp(datetime.now(UTC) - ANSWERS_KEPT)
+                await context.access.write(lambda store: store.forget_answers(before))  # noqa: B023  # awaited here
+                forget_at = time.monotonic() + 3600
         await asyncio.sleep(SWEEP_SECONDS)

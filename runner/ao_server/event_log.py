@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import StringConstraints
 
 from ao_runner.store.store import Store
 
@@ -26,22 +26,20 @@ FIRST: Final = EventPosition(0, 0)
 """The position before all events."""
 
 
-def position_from(written: object) -> EventPosition:
+def position_from(written: str) -> EventPosition:
     """Return the position that a text such as `17-3` stands for.
 
     Raises:
         ValueError: The text has another form.
     """
-    if isinstance(written, EventPosition):
-        return written
-    found = _WRITTEN.fullmatch(written) if isinstance(written, str) else None
+    found = _WRITTEN.fullmatch(written)
     if found is None:
         raise ValueError("expected the id of an event, such as 17-3")
     return EventPosition(int(found[1]), int(found[2]))
 
 
-_SCHEMA: Final = {"type": "string", "pattern": f"^{_WRITTEN.pattern}$"}
-EventId = Annotated[EventPosition, BeforeValidator(position_from), WithJsonSchema(_SCHEMA)]
+EventId = Annotated[str, StringConstraints(pattern=f"^{_WRITTEN.pattern}$")]
+"""An id in a request. It is a text there: FastAPI takes the parameters of a tuple for a list."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import html
 import json
 import os
 import secrets
@@ -28,6 +29,10 @@ MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN_PATHS: Final = ("/health", "/login", "/logout", "/static/")
 """What everybody may see."""
+_PAGE: Final = (
+    '<!doctype html><html lang="en"><title>{phrase}</title><link rel="stylesheet" href="/static/app.css">'
+    "<main><h1>{phrase}</h1><p>{reason}</p></main>"
+)
 HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -205,9 +210,12 @@ async def _answer(send: Send, scope: Message, refused: _Refused) -> None:
         location = b"/login?back=" + back.encode() if back.startswith("/ui/") else b"/login"
         await _send(send, HTTPStatus.SEE_OTHER, b"", [(b"location", location)])
         return
-    body = json.dumps({"detail": refused.reason}).encode()
+    body, kind = json.dumps({"detail": refused.reason}).encode(), b"application/json"
+    if b"text/html" in accepts:
+        phrase, reason = refused.status.phrase, html.escape(refused.reason)
+        body, kind = _PAGE.format(phrase=phrase, reason=reason).encode(), b"text/html; charset=utf-8"
     more = [(b"www-authenticate", b"Bearer")] if refused.status == HTTPStatus.UNAUTHORIZED else []
-    await _send(send, refused.status, body, [(b"content-type", b"application/json"), *more])
+    await _send(send, refused.status, body, [(b"content-type", kind), *more])
 
 
 async def _send(send: Send, status: HTTPStatus, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:

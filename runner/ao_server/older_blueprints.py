@@ -14,7 +14,6 @@ from ao_server.shapes import shown_run
 _PLACEHOLDER: Final = re.compile(r"(?<!\$)\$\{(params|env|runtime)\.([^}]+)\}")
 HIDDEN: Final = "AO_"
 """The prefix of the server's own variables, which no blueprint sees."""
-HOST: Final = "host:"
 
 
 def handed_out(
@@ -29,13 +28,9 @@ def handed_out(
         environ: The variables of the server.
         own_folder: The folder of runs that name none, on the host of the server: a runner has one of its own.
     """
-    tags = [tag for tag in state.placement.requires if not tag.startswith(HOST)]
-    hosts = [tag.removeprefix(HOST) for tag in state.placement.requires if tag.startswith(HOST)]
-    demands: JsonObject = {"executor_type": str(session.blueprint.get("type", "autonomous")), "tags": [*tags]}
     return {
         **shown_run(state, session),
         "project_dir": None if session.project_dir == own_folder else session.project_dir,
-        "demands": demands | ({"hostname": hosts[0]} if hosts else {}),
         "scope": None,
         "resolved_agent_blueprint": _resolved(state, session, first_parameters, environ),
     }
@@ -59,7 +54,8 @@ def _resolved(state: RunState, session: Session, parameters: JsonObject, environ
             case _:
                 return value
 
-    blueprint = {name: value if name in SCHEMA_FIELDS else fill(value) for name, value in session.blueprint.items()}
+    blueprint: JsonObject = {"type": "autonomous", "tags": [], "capabilities": []}
+    blueprint |= {name: value if name in SCHEMA_FIELDS else fill(value) for name, value in session.blueprint.items()}
     if isinstance(servers := blueprint.get("mcp_servers"), dict):
         blueprint["mcp_servers"] = {name: _untyped(server) for name, server in servers.items()}
     schema = (state.run.contract or {}).get("schema")

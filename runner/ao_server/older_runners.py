@@ -12,9 +12,11 @@ from ao_protocol.events import Body, Failure, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Assignment, EventBatch, LeaseLost
 from ao_runner.coordinators.stored_queue import SharedStore, StoreCoordinator
+from ao_runner.errors import RunnerError
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import end_lost_run
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS
+from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.ownership import REMOTE, uptime_seconds
 from ao_runner.store.records import Offer, RunState, timestamp
 from ao_runner.store.store import Store
@@ -73,6 +75,18 @@ class OlderRunner:
         }
 
 
+@dataclass(eq=False)
+class AgentNameTaken(RunnerError):
+    """A runner announces an agent with the name of another one."""
+
+    name: str
+    runner_id: str | None
+
+    def __str__(self) -> str:
+        by = "" if self.runner_id is None else f" by runner {self.runner_id!r}"
+        return f"Agent {self.name!r} is already registered{by}"
+
+
 class OlderRunners:
     """The registered runners by id. A server that is started again knows none, and each registers again."""
 
@@ -100,8 +114,15 @@ class OlderRunners:
         """Return the runner that keeps a process for a session without a run."""
         return next((one for one in self.all() if session_id in one.idle), None)
 
-    async def register(self, runner_id: str, registration: JsonObject, offer: Offer) -> OlderRunner:
-        """Add a runner, or replace one that is stale."""
+    async def register(
+        self, runner_id: str, registration: JsonObject, offer: Offer, agents: Sequence[JsonObject]
+    ) -> OlderRunner:
+        """Add a runner, or replace one that is stale, and store the agents that it alone performs.
+
+        Raises:
+            AgentNameTaken: Another agent has the name of one of them.
+        """
+        await self._access.write(lambda store: _put_agents(store, runner_id, agents))
         store = SharedStore(self._access.writer, self._access.commits, self._access.wakeup)
         coordinator = StoreCoordinator(store, offer, self._tell)
         await coordinator.__aenter__()
@@ -111,6 +132,7 @@ class OlderRunners:
     async def remove(self, runner: OlderRunner, *, ends_runs: bool) -> None:
         """Forget a runner; one that leaves by itself has ended its runs."""
         self._runners.pop(runner.runner_id, None)
+        await self._access.write(lambda store: _put_agents(store, runner.runner_id, ()))
         await runner.coordinator.__aexit__()
         if ends_runs:
             await self._end(runner, lambda _: True)
@@ -226,6 +248,18 @@ def _stored(store: Store, key: RunKey, state: RunState, runner: OlderRunner) -> 
     run = OlderRun(key, state.run.session_id, str(runner.registration["executor_profile"]))
     run.note(event.line.encode() for event in store.list_events(state.run.session_id, run_id=key.run_id))
     return run
+
+
+def _put_agents(store: Store, runner_id: str, agents: Sequence[JsonObject]) -> None:
+    for agent in store.list_agents():
+        if agent.document.get("runner_id") == runner_id:
+            store.delete_agent(agent.name)
+    for document in agents:
+        name, now = str(document["name"]), timestamp()
+        if (known := store.find_agent(name)) is not None:
+            owner = known.document.get("runner_id")
+            raise AgentNameTaken(name, owner if isinstance(owner, str) else None)
+        store.put_agent(StoredAgent(name, {**document, "runner_id": runner_id}, "active", now, now))
 
 
 def runner_id_of(hostname: str, project_dir: str, profile: str, command: str) -> str:

@@ -17,10 +17,14 @@ STATUSES: Final[Mapping[RunStatus, str]] = {
     "cancelled": "stopped",
 }
 OF_SESSIONS: Final[Mapping[str, str]] = {
-    "pending": "pending", "claimed": "running", "running": "running", "stopping": "stopping",
+    "pending": "pending", "claimed": "pending", "running": "running", "stopping": "stopping",
     "completed": "finished", "failed": "failed", "stopped": "stopped",
 }  # fmt: skip
 """The status of a session by that of its last run."""
+
+
+_HOST: Final = "host:"
+"""The prefix of the tag that names a host."""
 
 
 def status_of_run(state: RunState) -> str:
@@ -47,7 +51,7 @@ def shown_run(state: RunState, session: Session | None, failure: Failure | None 
         "parent_session_id": run.parent_session_id,
         "status": status_of_run(state),
         "execution_mode": run.execution_mode or "sync",
-        "demands": {"tags": list(state.placement.requires)},
+        "demands": _demands(state, session),
         "runner_id": state.owner or None,
         "error": error or run.error_type,
         "created_at": state.queued_at or run.started_at,
@@ -65,6 +69,19 @@ def shown_run(state: RunState, session: Session | None, failure: Failure | None 
         "schema_name": contract.get("schema_name"),
         "succeeded_by": None,
     }
+
+
+def _demands(state: RunState, session: Session | None) -> JsonObject:
+    """Return what a run demands of its worker. One that resumes a session demands the session's host and profile."""
+    requires = state.placement.requires
+    hosts = [tag.removeprefix(_HOST) for tag in requires if tag.startswith(_HOST)]
+    demands: JsonObject = {
+        "executor_type": str((session.blueprint if session is not None else {}).get("type", "autonomous")),
+        "tags": [tag for tag in requires if not tag.startswith(_HOST)],
+    }
+    if state.run.mode == "resume" and state.host is not None:
+        return demands | {"hostname": state.host, "executor_profile": state.profile}
+    return demands | ({"hostname": hosts[0]} if hosts else {})
 
 
 def shown_session(session: Session, states: Sequence[RunState], idle: Collection[str] = ()) -> JsonObject:

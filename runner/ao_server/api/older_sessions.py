@@ -19,7 +19,7 @@ from ao_server.api.runners import OK
 from ao_server.api.runs import states_of
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
-from ao_server.event_log import FIRST, EventId, EventPosition, LoggedEvent, events_after
+from ao_server.event_log import FIRST, EventId, EventPosition, LoggedEvent, events_after, position_from
 from ao_server.older_runners import OLDER_OWNER, OlderRunner
 from ao_server.older_runs import OlderRun, PostedEvent, bound, older_row, time_of
 from ao_server.shapes import shown_session
@@ -92,7 +92,7 @@ async def change_metadata(context: Context, session_id: SessionId, metadata: Met
 async def list_events(
     context: Context,
     session_id: SessionId,
-    after: Annotated[EventId, Query(description="The `id` of the last event that is known.")] = FIRST,
+    after: Annotated[EventId, Query(description="The `id` of the last event that is known.")] = str(FIRST),
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> dict[str, Any]:
     """List events in the older vocabulary: messages, tool calls and results."""
@@ -100,7 +100,7 @@ async def list_events(
     def find(store: Store) -> list[JsonObject]:
         session = found_session(store, session_id)
         states = {state.run.run_id: state for state in states_of(store, session_id)}
-        rows = (_row(session, states, one) for one in events_after(store, session_id, after))
+        rows = (_row(session, states, one) for one in events_after(store, session_id, position_from(after)))
         return list(islice((row for row in rows if row is not None), limit))
 
     return {"events": await context.access.read(find)}

@@ -5,13 +5,14 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, StrictBool
 
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.stored_queue import LOOK_SECONDS
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
+from ao_server.agents import AGENT_NAME, problems_of_agent
 from ao_server.api.runs import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
@@ -20,12 +21,13 @@ from ao_server.older_runners import (
     HEARTBEAT_SECONDS,
     OLDER_OWNER,
     STALE_SECONDS,
+    AgentNameTaken,
     OlderRunner,
     offer_of,
     runner_id_of,
 )
 from ao_server.older_runs import failure_of, stopped_by
-from ao_server.problems import refusal
+from ao_server.problems import problems_in, refusal
 
 routes = APIRouter(tags=["Runners"])
 POLL_SECONDS: Final = 30
@@ -52,10 +54,20 @@ class Executor(BaseModel):
     lifecycle: str | None = None
 
 
+class OwnAgent(BaseModel):
+    """A procedural agent of a runner."""
+
+    name: str = Field(pattern=f"^{AGENT_NAME}$")
+    description: str = ""
+    command: Text
+    parameters_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+
+
 class Registration(BaseModel):
     """What a runner says of itself. The same four, hostname, project_dir, executor_profile and command, are one runner.
 
-    `agents` and `require_matching_tags` are accepted, and have no effect.
+    `agents` are procedural agents that it alone performs. `require_matching_tags` is accepted, and has no effect.
     """
 
     hostname: Text
@@ -63,8 +75,8 @@ class Registration(BaseModel):
     executor_profile: Text
     executor: Executor = Executor()
     tags: list[Text] | None = Field(None, max_length=100)
-    require_matching_tags: bool = False
-    agents: list[dict[str, Any]] | None = None
+    require_matching_tags: StrictBool = False
+    agents: list[OwnAgent] | None = Field(None, max_length=1000)
 
 
 class Report(BaseModel):
@@ -114,13 +126,32 @@ async def register(context: Context, wanted: Registration) -> dict[str, Any]:
         raise refusal(HTTPStatus.CONFLICT, "duplicate_runner", message, runner_id=runner_id, **identity)
     shown: JsonObject = wanted.model_dump(exclude={"agents"}, exclude_none=True)
     offer = offer_of(runner_id, wanted.hostname, wanted.executor_profile, executor.type, wanted.tags or [])
-    await context.runners.register(runner_id, {"tags": [], **shown}, offer)
+    try:
+        await context.runners.register(runner_id, {"tags": [], **shown}, offer, await _own_agents(context, wanted))
+    except AgentNameTaken as error:
+        facts: JsonObject = {"agent_name": error.name, "existing_runner_id": error.runner_id}
+        raise refusal(HTTPStatus.CONFLICT, "agent_name_collision", str(error), **facts) from error
     return {
         "runner_id": runner_id,
         "poll_endpoint": "/runner/runs",
         "poll_timeout_seconds": POLL_SECONDS,
         "heartbeat_interval_seconds": HEARTBEAT_SECONDS,
     }
+
+
+async def _own_agents(context: ServerContext, wanted: Registration) -> list[JsonObject]:
+    """Return the documents of a runner's agents, which only its profile on its host performs."""
+    placed: JsonObject = {
+        "type": "procedural",
+        "profile": wanted.executor_profile,
+        "demands": {"hostname": wanted.hostname},
+    }
+    agents: list[JsonObject] = [{**one.model_dump(exclude_none=True), **placed} for one in wanted.agents or ()]
+    problems = await context.access.read(lambda _: [one for agent in agents for one in problems_of_agent(agent)])
+    if problems:
+        message = "; ".join(map(str, problems[:3]))
+        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_agent", message, problems=problems_in(problems))
+    return agents
 
 
 @routes.post("/runner/heartbeat")
@@ -140,6 +171,7 @@ async def poll(context: Context, request: Request, runner_id: Annotated[str, Que
             break
         if runner.is_leaving:
             await context.runners.remove(runner, ends_runs=False)
+        if context.runners.find(runner_id) is not runner:  # else a runner that has left would be given a run
             return {"deregistered": True}
         if stops := await context.runners.new_stops(runner):
             return {"stop_sessions": stops}

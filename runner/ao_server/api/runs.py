@@ -218,7 +218,10 @@ async def stopped(context: ServerContext, state: RunState) -> JsonObject:
     if after is None:
         now = {"completed": "finished", "cancelled": "stopped"}.get(str(before), str(before))
         return {**answer, "status": now, "message": f"Run has already ended: {now}"}
-    return {**answer, "status": after}
+    if after == "stopped":
+        return {**answer, "status": after, "message": "Run cancelled before execution"}
+    again: JsonObject = {"message": "Run is already being stopped"} if state.stop_wanted else {}
+    return {**answer, "status": after, **again}
 
 
 def found_run(store: Store, run_id: str) -> RunState:

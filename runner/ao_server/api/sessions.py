@@ -13,7 +13,7 @@ from ao_runner.store.records import OPEN_STATUSES, RunState, Session
 from ao_runner.store.store import Store
 from ao_server.api.runs import states_of, stopped
 from ao_server.context import Context
-from ao_server.event_log import FIRST, EventId, events_after
+from ao_server.event_log import FIRST, EventId, events_after, position_from
 from ao_server.shapes import current_status, shown_result, shown_session, terminal_of
 
 routes = APIRouter(prefix="/sessions", tags=["Sessions"])
@@ -95,7 +95,7 @@ async def get_affinity(context: Context, session_id: SessionId) -> dict[str, Any
 async def list_protocol_events(
     context: Context,
     session_id: SessionId,
-    after: Annotated[EventId, Query(description="`next_after` of the page before.")] = FIRST,
+    after: Annotated[EventId, Query(description="`next_after` of the page before.")] = str(FIRST),
     limit: Annotated[int, Query(ge=1, le=MAX_EVENTS)] = 100,
     run_id: str | None = None,
 ) -> dict[str, Any]:
@@ -103,7 +103,7 @@ async def list_protocol_events(
 
     def find(store: Store) -> JsonObject:
         found_session(store, session_id)
-        page = list(islice(events_after(store, session_id, after, run_id), limit + 1))
+        page = list(islice(events_after(store, session_id, position_from(after), run_id), limit + 1))
         shown_events: list[Any] = [
             {"id": str(one.id), "run_id": one.run_id, "event": json.loads(one.line)} for one in page[:limit]
         ]

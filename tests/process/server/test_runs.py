@@ -74,3 +74,16 @@ def test_a_stream_that_reconnects_misses_and_repeats_nothing(served: Served) -> 
         rest = [line.removeprefix("id: ") for line in stream.iter_lines() if line.startswith("id: ")]
     assert len(whole) > 2
     assert rest == whole[1:]
+
+
+def test_the_log_of_a_session_is_read_in_pages(served: Served) -> None:
+    run = served.ended(served.start("echo", {"message": "Hi"})["run_id"])
+    path = f"/sessions/{run['session_id']}/log"
+    whole = served.client.get(path).json()["events"]
+    page = served.client.get(path, params={"limit": 2}).json()
+    pages = [page["events"]]
+    while page["next_after"] is not None:
+        page = served.client.get(path, params={"limit": 2, "after": page["next_after"]}).json()
+        pages.append(page["events"])
+    assert len(pages) > 1
+    assert [event for page in pages for event in page] == whole

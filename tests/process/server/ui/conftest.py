@@ -74,7 +74,7 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open, its event loop runs, and other tests cannot start their own
 def browser() -> Iterator[Browser]:
     """A headless browser."""
     with sync_playwright() as playwright:
