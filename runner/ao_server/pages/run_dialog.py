@@ -34,6 +34,7 @@ from ao_server.submission import NewRun
 routes = APIRouter(include_in_schema=False)
 OPTIONS: Final = ("profile", "project_dir", "priority", "output_schema_name")
 RAW: Final = "raw"
+_SAID: Final = {"project_dir": "expected an absolute path"}
 
 
 @routes.get("/ui/agents/{name}/run")
@@ -79,7 +80,7 @@ async def start_run(request: Request, context: Context, name: AgentName) -> Resp
             run_id = await _queued(context, run, given.get("key") or None)
             return RedirectResponse(f"/ui/runs/{quote(run_id)}", HTTPStatus.SEE_OTHER)
     except ValidationError as error:
-        errors |= {str(one["loc"][0]): [one["msg"]] for one in error.errors()}
+        errors |= {(option := str(one["loc"][0])): [_SAID.get(option, one["msg"])] for one in error.errors()}
     except HTTPException as error:
         errors = _errors(fields, error.detail)
     except (RunnerError, CoordinatorUnavailable) as error:
@@ -126,8 +127,7 @@ def _errors(fields: Sequence[FormField], detail: Any) -> dict[str, list[str]]:  
     if found := known.get("validation_errors"):
         return by_field(fields, [Problem(one["path"], one["message"]) for one in found])
     message, problems = told(detail)
-    name = "project_dir" if known.get("error") == "invalid_project_dir" else ""
-    return {name: [message, *problems]}
+    return {"": [message, *problems]}
 
 
 async def _shown(

@@ -193,6 +193,8 @@
   });
 
   linkLines();
+  // What was typed before this script was there, or comes back with the page, is checked, too.
+  if ([...form.elements].some((field) => field.defaultValue !== undefined && field.value !== field.defaultValue)) check();
   if (list) {
     const wrong = form.querySelector(".trouble .error");
     show((wrong && tabWith(wrong)) || tabs.find((tab) => tab.hash === location.hash) || tabs[0]);

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from ao_runner.store.opening import StorePlace
 from tests.process.server.conftest import EXAMPLES, Serve, Served
 from tests.process.server.ui.conftest import Open, chromium
 from tests.process.server.ui.test_looks import check_page
@@ -214,6 +215,15 @@ def test_an_agent_is_duplicated_deactivated_and_deleted(server: Served, open_pag
     page.get_by_role("button", name="Delete").click()
     expect(page.locator("tbody tr")).to_have_count(1)
     assert [agent["name"] for agent in server.client.get("/agents").json()] == ["strict-copy"]
+
+
+def test_the_list_counts_the_runs_of_each_agent(serve: Serve, place: StorePlace) -> None:
+    server = serve("--no-worker", home=place.home / "home", store=place.url)
+    add_strict(server, {})
+    for _ in range(2):
+        server.start("strict", {"prompt": "Go"})
+    page = server.client.get("/ui/agents", headers={"accept": "text/html"}).text
+    assert 'aria-label="2 runs of strict">2</a>' in page
 
 
 def test_the_dialog_shows_problems_at_their_fields_and_keeps_the_rest(served: Served, open_page: Open) -> None:
