@@ -1,10 +1,12 @@
 """The application: its routes, and the tasks that run beside them."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
@@ -12,6 +14,7 @@ from fastapi import APIRouter, FastAPI
 from ao_runner.coordinators.http import worker_calls
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
+from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
 from ao_server.api import (
     agents,
@@ -30,13 +33,19 @@ from ao_server.gate import Application, Gate, GatePolicy
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
 from ao_server.older_runners import OlderRunners
+from ao_server.pages import actions, details, exports, oversight
+from ao_server.pages import runs as run_pages
+from ao_server.pages.errors import show_errors_as_pages
+from ao_server.pages.rendering import serve_static_files
 from ao_server.problems import RESPONSES, handle_errors
 from ao_server.receivers import ReceiverPolicy
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
 from ao_server.webhook_sending import send_messages
 
-SWEEP_SECONDS = 2.0
+SWEEP_SECONDS: Final = 2.0
+ANSWERS_KEPT: Final = timedelta(days=7)
+"""How long a request with an Idempotency-Key can be repeated."""
 general = APIRouter(tags=["Health"])
 
 
@@ -79,9 +88,13 @@ def build_application(
         workers.routes, runners.routes, older_sessions.routes,
     ):  # fmt: skip
         app.include_router(part)
+    for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes):
+        app.include_router(pages)
+    serve_static_files(app)
     mcp = McpEndpoint(app, live.closing)
     app.router.routes.append(mcp.route)
     handle_errors(app)
+    show_errors_as_pages(app)
     return app, Gate(app, policy)
 
 
@@ -104,8 +117,13 @@ class SignalledServer(uvicorn.Server):
 
 
 async def _sweep(context: ServerContext) -> None:
-    """End the runs of dead workers, also while no worker is there to do it."""
+    """End the runs of dead workers, also while no worker is there to do it, and forget old answers once an hour."""
+    forget_at = 0.0
     while True:
         with suppress(RunnerError, CoordinatorUnavailable):
             await runs.sweep(context)
+            if time.monotonic() >= forget_at:
+                before = timestamp(datetime.now(UTC) - ANSWERS_KEPT)
+                await context.access.write(lambda store: store.forget_answers(before))  # noqa: B023  # awaited here
+                forget_at = time.monotonic() + 3600
         await asyncio.sleep(SWEEP_SECONDS)

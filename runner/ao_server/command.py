@@ -135,7 +135,7 @@ async def _serve(given: ServeArguments) -> None:
     )  # fmt: skip
     server = SignalledServer(config)
     address = f"http://{_shown(given['host'])}:{port}"
-    async with app.router.lifespan_context(app), _worker_beside(given, port, tokens):
+    async with app.router.lifespan_context(app), _worker_beside(given, _own_address(listener), tokens):
         with on_signals(lambda: server.stop(app.state.context.live.close)):
             _say_where(address, given, tokens)
             await server.serve([listener])
@@ -151,6 +151,12 @@ def _listener(host: str, port: int) -> socket.socket:
     # Connections inherit it. asyncio sets it for sockets of its own only, and without it each answer takes 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
+
+
+def _own_address(listener: socket.socket) -> str:
+    """Return an address at which this host reaches the server."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{_shown({'0.0.0.0': '127.0.0.1', '::': '::1'}.get(host, host))}:{port}"  # noqa: S104  # all of them
 
 
 def is_loopback(host: str) -> bool:
@@ -183,7 +189,7 @@ def _say_where(address: str, given: ServeArguments, tokens: "dict[Role, str] | N
 
 
 @asynccontextmanager
-async def _worker_beside(given: ServeArguments, port: int, tokens: "dict[Role, str] | None") -> AsyncIterator[None]:
+async def _worker_beside(given: ServeArguments, address: str, tokens: "dict[Role, str] | None") -> AsyncIterator[None]:
     """Keep a worker running as a process of its own. It drains at the end, also at a sudden end of the server."""
     if not given["with_worker"]:
         yield
@@ -194,7 +200,7 @@ async def _worker_beside(given: ServeArguments, port: int, tokens: "dict[Role, s
     command = [
         sys.executable, "-m", "ao_runner", "worker", "--drain-at-eof", "--home", str(given["home"]),
         "--store", given["store"], "--concurrency", str(given["concurrency"]),
-        "--orchestrator", f"http://127.0.0.1:{port}",
+        "--orchestrator", address,
         *(part for profile in given["profiles"] for part in ("--profile", profile)),
     ]  # fmt: skip
     keeping = asyncio.create_task(_keep_running(command, environ))

@@ -130,16 +130,15 @@ def terminal_of(store: Store, run_id: str) -> Terminal | None:
     return body if isinstance(body, Result | Failure) else None
 
 
-def verdicts_of(store: Store, session_id: str, run_id: str) -> list[OutputValidation]:
+def verdicts_of(store: Store, run_id: str) -> list[OutputValidation]:
     """Return the verdicts over the answers of a run."""
-    lines = (event.line for event in store.list_events(session_id, run_id=run_id) if "output_validation" in event.line)
-    bodies = [parse_event(line.encode()).body for line in lines]
+    bodies = [parse_event(line.encode()).body for line in store.lines_with(run_id, "output_validation")]
     return [body for body in bodies if isinstance(body, OutputValidation)]
 
 
 def shown_result(store: Store, state: RunState, terminal: Result) -> JsonObject:
     """Return the result of a run, `validated_output` and `schema_validation`, which are null without a contract."""
-    verdicts = verdicts_of(store, state.run.session_id, state.run.run_id)
+    verdicts = verdicts_of(store, state.run.run_id)
     validation: JsonObject = {"validated_output": None, "schema_validation": None}
     return {
         "result_text": terminal.result_text,
@@ -151,7 +150,7 @@ def shown_result(store: Store, state: RunState, terminal: Result) -> JsonObject:
 
 def shown_contract(store: Store, state: RunState, terminal: Terminal | None) -> JsonObject:
     """Return how the output contract of a run was met: `schema_validation`, `errors` and `attempts`."""
-    verdicts = verdicts_of(store, state.run.session_id, state.run.run_id)
+    verdicts = verdicts_of(store, state.run.run_id)
     record = store.find_record(state.run.run_id)
     rejected = () if record is None else record.rejected_answers
     errors = terminal.error.validation_errors if isinstance(terminal, Failure) else None

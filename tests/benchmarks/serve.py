@@ -68,7 +68,8 @@ RESULT: Final = {"event_type": "result", "result_text": "done", "result_data": N
 
 def message(text: str) -> dict[str, Any]:
     """Return a message of the agent."""
-    return {"event_type": "message", "role": "assistant", "content": [{"type": "text", "text": text}]}
+    blocks = [{"type": "text", "text": text}]
+    return {"event_type": "message", "message_id": text[-20:], "role": "assistant", "content": blocks}
 
 
 async def perform(coordinator: LeasedCoordinator, assignment: Assignment, measured: Measured) -> None:
@@ -91,6 +92,7 @@ async def work(url: str, number: int, measured: Measured, stop: asyncio.Event) -
             await asyncio.wait({claiming, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not claiming.done():
                 claiming.cancel()
+                await asyncio.gather(claiming, return_exceptions=True)
                 break
             for assignment in await claiming:
                 measured.taken.setdefault(assignment.key.run_id, []).append(time.monotonic())

@@ -7,6 +7,11 @@ from ao_runner.store.records import RunLimit, RunState, timestamp
 from ao_runner.store.store import Store
 
 
+def is_patient(reason: str) -> bool:
+    """Return whether the reason why a run waits goes away by itself."""
+    return reason.startswith(("behind ", "not before ", "limit of "))
+
+
 def waiting_in_vain(living: Mapping[str, Owner], profiles: Collection[str]) -> str | None:
     """Return what to do if no living worker serves one of these profiles; None if all are served."""
     owners = [owner for owner in living.values() if owner.serves]

@@ -156,6 +156,7 @@ class StoreCoordinator:
                 return None
             self._store.add_attempt_events(key.run_id, key.attempt, seq, [line], owner)
             self._store.end_attempt(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
+            self._store.record_usage(key.run_id, body.usage)
             return self._wait_for_reset(key.run_id, body) if isinstance(body, Failure) else None
 
         if (paused := await self._held(key, end)) is not None:

@@ -216,6 +216,7 @@ def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = t
         ending = ending_behind(run.run_id, 0 if last is None else last.seq, summary, failure, now)
         store.add_events(run.run_id, ending[0].seq, [item.line for item in ending])
     store.end_run(run.run_id, status_of(terminal), now(), error_type_of(terminal))
+    store.record_usage(run.run_id, terminal.usage)
 
 
 _CANCELLED_IN_THE_QUEUE: Final = Failure(

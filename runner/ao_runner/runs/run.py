@@ -292,3 +292,4 @@ class StoredJournal:
             self._terminal = body
             self.mark("terminal")
             self.store.end_run(self.run.run_id, status_of(body), timestamp(), error_type_of(body))
+            self.store.record_usage(self.run.run_id, body.usage)

@@ -63,6 +63,9 @@ CREATE INDEX children_of_sessions ON sessions (parent_session_id) WHERE parent_s
 ALTER TABLE runs ADD COLUMN parent_session_id text COLLATE "C";
 ALTER TABLE runs ADD COLUMN execution_mode text;
 ALTER TABLE runs ADD COLUMN announced integer NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN cost_usd double precision;
+ALTER TABLE runs ADD COLUMN input_tokens bigint;
+ALTER TABLE runs ADD COLUMN output_tokens bigint;
 CREATE INDEX runs_to_announce ON runs (status) WHERE announced = 0;
 CREATE TABLE agents (
     name text COLLATE "C" PRIMARY KEY, document text NOT NULL, status text NOT NULL, created_at text NOT NULL,

@@ -190,6 +190,8 @@ class RunFilter:
     before: int | None = None
     """Only runs with a smaller `RunState.number`."""
     limit: int = 50
+    only: tuple[Literal["last", "unrepeated"], ...] = ()
+    """Only the last run of each session; only runs that no other one repeats."""
 
 
 @dataclass(eq=False)

@@ -28,6 +28,7 @@ from ao_runner.store.records import (
     RunState,
     RunStatus,
 )
+from ao_runner.store.run_figures import ONLY
 
 RUN_COLUMNS: Final = (
     "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract, parent_session_id,"
@@ -259,16 +260,14 @@ class RunQueue(Engine):
         if wanted.before is not None:
             conditions.append(("rowid < ?", wanted.before))
         if wanted.agent is not None:
-            of_agent = "session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)"
-            conditions.append((of_agent, wanted.agent))
+            conditions.append(("session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)", wanted.agent))
         if wanted.text is not None:
             conditions.append(("lower(parameters) LIKE ? ESCAPE '!'", _pattern(wanted.text)))
         if wanted.statuses:
             conditions.append((f"status {self.among_sql}", self.listed(wanted.statuses)))
-        condition = " AND ".join(condition for condition, _ in conditions) or "1 = 1"
-        return self._states(
-            self.damage, condition, *(value for _, value in conditions), tail=f" DESC LIMIT {wanted.limit:d}"
-        )
+        condition = " AND ".join(["1 = 1", *(one for one, _ in conditions), *(ONLY[name] for name in wanted.only)])
+        values = [value for _, value in conditions]
+        return self._states(self.damage, condition, *values, tail=f" DESC LIMIT {wanted.limit:d}")
 
     def _states(self, damage: Damage | None, condition: str, *values: object, tail: str = "") -> list[RunState]:
         of_session = "FROM sessions WHERE sessions.session_id = runs.session_id"

@@ -28,6 +28,7 @@ from ao_runner.store.records import (
     SessionsOpen,
     SessionUnknown,
 )
+from ao_runner.store.run_figures import RunFigures
 from ao_runner.store.run_queue import RUN_COLUMNS, RunQueue, end_of_prefix, insertion, run_of
 
 _SESSION_COLUMNS: Final = (
@@ -46,7 +47,7 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
-class Store(RunQueue, AgentTable, DeliveryTable):
+class Store(RunQueue, AgentTable, DeliveryTable, RunFigures):
     """Sessions, runs, events, named schemas, agents and deliveries in one place."""
 
     def add_session(self, session: Session) -> None:

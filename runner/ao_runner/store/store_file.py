@@ -101,6 +101,9 @@ CREATE INDEX children_of_sessions ON sessions (parent_session_id) WHERE parent_s
 ALTER TABLE runs ADD COLUMN parent_session_id TEXT;
 ALTER TABLE runs ADD COLUMN execution_mode TEXT;
 ALTER TABLE runs ADD COLUMN announced INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN cost_usd REAL;
+ALTER TABLE runs ADD COLUMN input_tokens INTEGER;
+ALTER TABLE runs ADD COLUMN output_tokens INTEGER;
 CREATE INDEX runs_to_announce ON runs (status) WHERE announced = 0;
 CREATE TABLE agents (
     name TEXT PRIMARY KEY, document TEXT NOT NULL, status TEXT NOT NULL, created_at TEXT NOT NULL,

@@ -1,6 +1,7 @@
 """Agents that start agents: Claude parents and Claude children through `ao serve`, with only the models replaced."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.conftest import StartModel
 from tests.process.server.conftest import Served, wait_for
 
 SERVER = {"orchestrator": {"type": "http", "url": "${runner.orchestrator_mcp_url}"}}
+ARGUMENTS = ("--token", "--host", "127.0.0.2" if sys.platform == "linux" else "127.0.0.1")
 GRADE = {"type": "object", "required": ["grade"], "properties": {"grade": {"type": "integer"}}}
 ServeClaude = Callable[..., Served]
 
@@ -26,13 +28,16 @@ def starting_a_grader(**arguments: object) -> dict[str, Any]:
 
 @pytest.fixture
 def serve_claude(tmp_path: Path) -> Iterator[ServeClaude]:
-    """Start a server that demands tokens, with the agents `director` and `grader`, each with a model of its own."""
+    """Start a server with the agents `director` and `grader`, each with a model of its own.
+
+    It demands tokens, and does not listen on the usual address.
+    """
     with ExitStack() as stack:
 
         def start(director: ModelSimulator, grader: ModelSimulator) -> Served:
             (tmp_path / "tmp").mkdir()
             environ = {**claude_environment(director.url, tmp_path), "AO_STORE": "local"}
-            server = stack.enter_context(Served(tmp_path / "home", ("--token",), environ))
+            server = stack.enter_context(Served(tmp_path / "home", ARGUMENTS, environ))
             tokens = json.loads((server.home / "server" / "tokens.json").read_text())
             server.client.headers["Authorization"] = f"Bearer {tokens['client']}"
             server.add_agent({"name": "director", "mcp_servers": SERVER, "executor_config": model_at(director)})

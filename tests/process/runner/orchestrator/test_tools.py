@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_runner.orchestrator.tools import Timeouts
+from ao_runner.orchestrator.tools import MOST_HELD, Timeouts
 from tests.process.runner.orchestrator.calling import Agent, with_agent
 from tests.process.runner.orchestrator.small_coordinator import SmallCoordinator
 
@@ -122,6 +122,19 @@ def test_a_child_that_takes_too_long_goes_on_and_can_be_asked_for() -> None:
 
     coordinator = SmallCoordinator(asks_until_end=1_000_000)
     with_agent(story, coordinator, timeouts=Timeouts(0.01, 0.01, sync_seconds=0.05))
+
+
+def test_a_server_may_hold_back_a_status_but_not_take_every_connection() -> None:
+    async def story(agent: Agent) -> None:
+        await agent.call("start_agent_session", parameters={"prompt": "Hi"})
+        for _ in range(MOST_HELD):
+            await agent.client.held.acquire()
+        await agent.call("start_agent_session", parameters={"prompt": "Hi"})
+
+    coordinator = SmallCoordinator()
+    with_agent(story, coordinator)
+    asked = [one for one in coordinator.asked if one.startswith("GET /runs/")]
+    assert asked == ["GET /runs/run_new?wait=25", "GET /runs/run_new?wait=0"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,93 @@
+"""What runs have cost, how many there are, and where their events begin: figures for people who look at many runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ao_protocol.events import UsageFigures
+from ao_runner.store.engine import Engine
+
+NEWEST_RUNS: Final = 10_000
+"""Number of newest runs that figures are about, so that an old store costs no more."""
+ONLY: Final = {
+    "last": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.session_id = runs.session_id AND o.rowid > runs.rowid)",
+    "unrepeated": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.succeeds = runs.run_id)",
+}
+"""The SQL conditions of `RunFilter.only`."""
+_OF_NEWEST: Final = f"runs.rowid > (SELECT max(rowid) FROM runs) - {NEWEST_RUNS}"  # noqa: S608  # own words
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """The figures of a run that has ended. Cost and tokens are None if its executor reported none."""
+
+    agent_name: str
+    started_at: str
+    ended_at: str
+    cost_usd: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+class RunFigures(Engine):
+    """The queries for figures about runs. Each is bounded."""
+
+    def record_usage(self, run_id: str, usage: UsageFigures | None) -> None:
+        """Store what a run has used, if its end says so, as a step of the transaction that ends it."""
+        if usage is not None:
+            self.write(
+                "UPDATE runs SET cost_usd = ?, input_tokens = ?, output_tokens = ? WHERE run_id = ?",
+                (usage.cost_usd, usage.input_tokens, usage.output_tokens, run_id),
+            )
+
+    def usage_of(self, run_ids: Sequence[str]) -> dict[str, UsageFigures]:
+        """Return what runs have used. Those that reported nothing are absent."""
+        rows = self.fetch(
+            "SELECT run_id, cost_usd, input_tokens, output_tokens FROM runs"  # noqa: S608  # own words
+            f" WHERE run_id {self.among_sql} AND input_tokens IS NOT NULL",
+            (self.listed(run_ids),),
+        )
+        return {
+            run_id: UsageFigures(cost_usd=cost, input_tokens=received, output_tokens=sent)
+            for run_id, cost, received, sent in rows
+        }
+
+    def ended_runs(self) -> list[EndedRun]:
+        """Return the figures of the newest runs that have ended, newest first."""
+        rows = self.fetch(
+            "SELECT agent_name, started_at, ended_at, cost_usd, input_tokens, output_tokens FROM runs"  # noqa: S608
+            f" JOIN sessions ON sessions.session_id = runs.session_id WHERE {_OF_NEWEST} AND ended_at IS NOT NULL"
+            " ORDER BY runs.rowid DESC"
+        )
+        return [EndedRun(agent_name or "", *figures) for agent_name, *figures in rows]
+
+    def count_runs(self) -> dict[str, int]:
+        """Return the number of runs by status, of the newest runs."""
+        rows = self.fetch(f"SELECT status, count(*) FROM runs WHERE {_OF_NEWEST} GROUP BY status")  # noqa: S608  # own
+        return {status: int(count) for status, count in rows}
+
+    def note_repetition(self, run_id: str, of_run_id: str) -> None:
+        """Store that a run repeats another one, which has ended."""
+        self.write("UPDATE runs SET succeeds = ? WHERE run_id = ?", (of_run_id, run_id))
+
+    def children_of(self, session_id: str, most: int) -> list[str]:
+        """Return the first sessions that a session has started."""
+        rows = self.fetch(
+            "SELECT session_id FROM sessions WHERE parent_session_id = ? ORDER BY created_at, session_id LIMIT ?",
+            (session_id, most),
+        )
+        return [child for (child,) in rows]
+
+    def lines_with(self, run_id: str, part: str) -> list[str]:
+        """Return the events of a run that contain a text, in order."""
+        rows = self.fetch(
+            "SELECT line FROM events WHERE run_id = ? AND line LIKE ? ORDER BY seq", (run_id, f"%{part}%")
+        )
+        return [line for (lines,) in rows for line in lines.split("\n") if part in line]
+
+    def position_of(self, run_id: str, seq: int) -> int:
+        """Return the position of an event of a run; 0 if it is not stored."""
+        rows = self.fetch(
+            "SELECT position FROM events WHERE run_id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1", (run_id, seq)
+        )
+        return int(rows[0][0]) if rows else 0

@@ -1,0 +1,1 @@
+"""The pages: HTML that the server renders, over the same calls as the API. They work without JavaScript, too."""

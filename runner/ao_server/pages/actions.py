@@ -1,0 +1,104 @@
+"""Actions of pages: cancel, run again and resume. Each answers a form with a redirect."""
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Form
+from fastapi.responses import RedirectResponse
+
+from ao_protocol.contracts import SchemaSource
+from ao_runner.store.records import OPEN_STATUSES, RunState, Session
+from ao_runner.store.store import Store
+from ao_server.agents import Demands
+from ao_server.api.runs import RunId, found_run, stopped, submitted
+from ao_server.api.sessions import SessionId
+from ao_server.context import Context, ServerContext
+from ao_server.problems import refusal
+from ao_server.submission import NO_AGENT, NewRun
+
+routes = APIRouter(include_in_schema=False)
+MOST_AT_ONCE: Final = 100
+Back = Annotated[str, Form(pattern=r"^/ui/[^\\]*$", max_length=2000)]
+
+
+@routes.post("/ui/runs/{run_id}/cancel")
+async def cancel(context: Context, run_id: RunId, back: Back = "") -> RedirectResponse:
+    """Cancel a run."""
+    await stopped(context, await context.access.read(lambda store: found_run(store, run_id)))
+    return _see(back or f"/ui/runs/{quote(run_id, safe='')}")
+
+
+@routes.post("/ui/runs/{run_id}/again")
+async def run_again(context: Context, run_id: RunId) -> RedirectResponse:
+    """Add a new run that asks the same, and show it."""
+    return _see(f"/ui/runs/{await _repeated(context, run_id)}")
+
+
+@routes.post("/ui/runs/actions")
+async def act_on_many(
+    context: Context,
+    action: Annotated[str, Form(pattern="^(cancel|again)$")],
+    run_id: Annotated[list[str] | None, Form(max_length=MOST_AT_ONCE)] = None,
+    back: Back = "/ui/runs",
+) -> RedirectResponse:
+    """Cancel the chosen runs that have not ended, or repeat those that have."""
+    wanted = run_id or []
+    states = await context.access.read(lambda store: [found_run(store, one) for one in wanted])
+    for state in states:
+        is_open = state.run.status in OPEN_STATUSES
+        if action == "cancel" and is_open:
+            await stopped(context, state)
+        elif action == "again" and not is_open:
+            await _repeated(context, state.run.run_id)
+    return _see(back)
+
+
+@routes.post("/ui/sessions/{session_id}/resume")
+async def resume(context: Context, session_id: SessionId, prompt: Annotated[str, Form()]) -> RedirectResponse:
+    """Add a run that continues a session."""
+    wanted = NewRun(type="resume_session", session_id=session_id, parameters={"prompt": prompt.replace("\r\n", "\n")})
+    await submitted(context, [wanted])
+    return _see(f"/ui/sessions/{quote(session_id, safe='')}")
+
+
+async def _repeated(context: ServerContext, run_id: str) -> str:
+    """Add a run that asks the same as another one, and return its id."""
+
+    def find(store: Store) -> NewRun:
+        state = found_run(store, run_id)
+        if state.run.status in OPEN_STATUSES:
+            message = f"Run {run_id} has not ended; cancel it first"
+            raise refusal(HTTPStatus.CONFLICT, "run_open", message)
+        return repetition_of(state, store.find_session(state.run.session_id))
+
+    added = await submitted(context, [await context.access.read(find)])
+    new_id = str(added[0]["run_id"])
+    await context.access.write(lambda store: store.note_repetition(new_id, run_id))
+    return new_id
+
+
+def repetition_of(state: RunState, session: Session) -> NewRun:
+    """Return the request for a run that asks the same. The agent is taken as it is now."""
+    run = state.run
+    contract: dict[str, Any] = run.contract or {}
+    is_callers = contract.get("source") in {SchemaSource.INLINE, SchemaSource.NAMED}
+    is_new = run.mode == "start"
+    return NewRun(
+        type="start_session" if is_new else "resume_session",
+        parameters=dict(run.parameters),
+        session_id=None if is_new else run.session_id,
+        agent_name=session.agent_name if is_new and session.blueprint != NO_AGENT else None,
+        project_dir=session.project_dir if is_new else None,
+        parent_session_id=run.parent_session_id,
+        output_schema=contract.get("schema") if is_callers and not contract.get("schema_name") else None,
+        output_schema_name=contract.get("schema_name") if is_callers else None,
+        output_schema_options=contract.get("options") if is_callers else None,
+        profile=state.profile,
+        priority=state.placement.priority,
+        additional_demands=Demands(tags=list(state.placement.requires)),
+    )
+
+
+def _see(address: str) -> RedirectResponse:
+    return RedirectResponse(address, HTTPStatus.SEE_OTHER)

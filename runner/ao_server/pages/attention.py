@@ -1,0 +1,60 @@
+"""Which runs need a person: failures that nobody has repeated, and runs that wait in vain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from ao_protocol.errors import ErrorType
+from ao_runner.cli.waiting import is_patient
+from ao_runner.store.records import RunFilter, RunLimit, RunState, timestamp
+from ao_runner.store.store import Store
+from ao_server.pages.run_view import RunRow, rows_of
+
+MOST_RUNS: Final = 100
+LATELY: Final = timedelta(days=7)
+OF_CONTRACTS: Final = frozenset(
+    {
+        ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED,
+        ErrorType.SCHEMA_VALIDATION_FAILED,
+        ErrorType.OUTPUT_TRUNCATED,
+        ErrorType.INVALID_OUTPUT_SCHEMA,
+    }
+)
+OF_LOSSES: Final = frozenset({ErrorType.ATTEMPT_LOST, ErrorType.SESSION_UNAVAILABLE})
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """The runs that need a person, by what is wrong; each list has at most `MOST_RUNS`."""
+
+    waiting: Sequence[RunRow]
+    contracts: Sequence[RunRow]
+    lost: Sequence[RunRow]
+    others: Sequence[RunRow]
+    pauses: Sequence[RunLimit]
+
+    @property
+    def rows(self) -> list[RunRow]:
+        """All of these runs."""
+        return [*self.waiting, *self.contracts, *self.lost, *self.others]
+
+
+def attention_of(store: Store) -> Attention:
+    """Return the runs that need a person: of the last seven days, if they have failed."""
+    queued = rows_of(store, store.search_runs(RunFilter(statuses=("queued",), limit=MOST_RUNS)))
+    since = timestamp(datetime.now(UTC) - LATELY)
+    wanted = RunFilter(statuses=("failed",), limit=MOST_RUNS, only=("last", "unrepeated"))
+    failed = rows_of(store, [state for state in store.search_runs(wanted) if _ended(state) >= since])
+    of_type = {row.run_id: row.state.run.error_type for row in failed}
+    return Attention(
+        waiting=[row for row in queued if row.waiting is not None and not is_patient(row.waiting)],
+        contracts=[row for row in failed if of_type[row.run_id] in OF_CONTRACTS],
+        lost=[row for row in failed if of_type[row.run_id] in OF_LOSSES],
+        others=[row for row in failed if of_type[row.run_id] not in OF_CONTRACTS | OF_LOSSES],
+        pauses=[limit for limit in store.list_limits() if limit.kind == "pause"],
+    )
+
+
+def _ended(state: RunState) -> str:
+    return state.run.ended_at or state.run.started_at

@@ -1,0 +1,124 @@
+"""The pages of one run and of one session: what was asked, what happens, and what came of it."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request
+from sse_starlette import EventSourceResponse
+from starlette.responses import Response
+
+from ao_protocol.events import UsageFigures
+from ao_runner.store.records import RunState, Session
+from ao_runner.store.store import Store
+from ao_server.api.runs import RunId, found_run, states_of
+from ao_server.api.sessions import SessionId, found_session
+from ao_server.context import Context
+from ao_server.event_log import EventPosition, position_from
+from ao_server.pages.family import family_of
+from ao_server.pages.rendering import can_act, fragment, page
+from ao_server.pages.run_view import RunRow, head_of, rows_of
+from ao_server.pages.streaming import event_stream, timeline_stream
+from ao_server.pages.timeline import cut, pretty, window_of
+from ao_server.problems import refusal
+from ao_server.shapes import current_status
+
+routes = APIRouter(include_in_schema=False)
+LastEventId = Annotated[str | None, Header()]
+
+
+@routes.get("/ui/runs/{run_id}")
+async def show_run(request: Request, context: Context, run_id: RunId, until: str = "") -> Response:
+    """Show a run. `until` is a run and a `seq`, as 'earlier' links have it."""
+
+    def find(store: Store) -> dict[str, Any]:
+        state = found_run(store, run_id)
+        return {
+            **_head_of_run(store, state),
+            "window": window_of(store, [state], _until(until)),
+            "parameters": pretty(dict(state.run.parameters)),
+        }
+
+    return page(request, "run.html", **await context.access.read(find))
+
+
+@routes.get("/ui/runs/{run_id}/stream")
+async def stream_run(
+    request: Request, context: Context, run_id: RunId, after: str = "0-0", last_event_id: LastEventId = None
+) -> EventSourceResponse:
+    """Send what is new on the page of a run."""
+    state = await context.access.read(lambda store: found_run(store, run_id))
+    acts = can_act(request)
+
+    def head(store: Store, states: Sequence[RunState]) -> str:
+        return fragment("_run.html", can_act=acts, is_update=True, **_head_of_run(store, states[0])) if states else ""
+
+    position = _position(last_event_id or after)
+    return event_stream(timeline_stream(context, state.run.session_id, position, run_id, head))
+
+
+@routes.get("/ui/sessions/{session_id}")
+async def show_session(request: Request, context: Context, session_id: SessionId, until: str = "") -> Response:
+    """Show a session with all its runs."""
+
+    def find(store: Store) -> dict[str, Any]:
+        states = states_of(store, session_id)
+        window = window_of(store, states, _until(until)) if states else None
+        return {**_head_of_session(store, found_session(store, session_id), states), "window": window}
+
+    return page(request, "session.html", **await context.access.read(find))
+
+
+@routes.get("/ui/sessions/{session_id}/stream")
+async def stream_session(
+    request: Request, context: Context, session_id: SessionId, after: str = "0-0", last_event_id: LastEventId = None
+) -> EventSourceResponse:
+    """Send what is new on the page of a session."""
+    session = await context.access.read(lambda store: found_session(store, session_id))
+    acts = can_act(request)
+
+    def head(store: Store, states: Sequence[RunState]) -> str:
+        return fragment("_session.html", can_act=acts, is_update=True, **_head_of_session(store, session, states))
+
+    return event_stream(timeline_stream(context, session_id, _position(last_event_id or after), None, head))
+
+
+def _head_of_run(store: Store, state: RunState) -> dict[str, Any]:
+    head = head_of(store, state)
+    text = None if head.result is None or head.result.result_text is None else cut(head.result.result_text)
+    return {"head": head, "row": head.row, "family": family_of(store, state.run.session_id), "result_text": text}
+
+
+def _head_of_session(store: Store, session: Session, states: Sequence[RunState]) -> dict[str, Any]:
+    rows = rows_of(store, states)
+    return {
+        "session": session,
+        "now": current_status(states),
+        "rows": rows,
+        "family": family_of(store, session.session_id),
+        "used": _sum(rows),
+        "seconds": sum(row.seconds or 0 for row in rows),
+        "can_resume": bool(rows) and not rows[-1].is_open and session.executor_session_id is not None,
+    }
+
+
+def _sum(rows: Sequence[RunRow]) -> UsageFigures | None:
+    used = [row.usage for row in rows if row.usage is not None]
+    costs = [one.cost_usd for one in used if one.cost_usd is not None]
+    return UsageFigures(
+        input_tokens=sum(one.input_tokens for one in used),
+        output_tokens=sum(one.output_tokens for one in used),
+        cost_usd=sum(costs) if costs else None,
+    ) if used else None  # fmt: skip
+
+
+def _until(written: str) -> tuple[str, int] | None:
+    run_id, _, seq = written.rpartition(".")
+    return (run_id, int(seq)) if run_id and seq.isascii() and seq.isdigit() and len(seq) < 19 else None
+
+
+def _position(written: str) -> EventPosition:
+    try:
+        return position_from(written)
+    except ValueError as error:
+        raise refusal(HTTPStatus.BAD_REQUEST, "invalid_position", f"Last-Event-ID or after: {error}") from error

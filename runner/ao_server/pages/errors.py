@@ -1,0 +1,53 @@
+"""Errors as pages, where a browser asks for HTML. Everybody else gets JSON."""
+
+import inspect
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+
+from ao_server.pages.rendering import page
+
+Handler = Callable[[Request, Any], Any]
+
+
+def wants_html(request: Request) -> bool:
+    """Return whether a request comes from a browser that shows its answer."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def show_errors_as_pages(app: FastAPI) -> None:
+    """Let all error handlers of an application answer browsers with a page."""
+    for kind, answer in list(app.exception_handlers.items()):
+        app.add_exception_handler(kind, _in_html(answer))
+
+
+def _in_html(answer: Handler) -> Handler:
+    async def answer_in_html(request: Request, error: Exception) -> Response:
+        answered = answer(request, error)
+        found: Response = await answered if inspect.isawaitable(answered) else answered
+        if not wants_html(request) or found.status_code < HTTPStatus.BAD_REQUEST:
+            return found
+        detail = json.loads(bytes(found.body))["detail"]
+        return error_page(request, found.status_code, *told(detail))
+
+    return answer_in_html
+
+
+def told(detail: Any) -> tuple[str, list[str]]:  # noqa: ANN401  # any JSON
+    """Return the message of an error of the API, and its single problems, each with its path."""
+    if isinstance(detail, list):  # of FastAPI: the fields of a form or of an address
+        return "The request is not valid.", [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in detail]
+    if not isinstance(detail, dict):
+        return str(detail), []
+    problems = detail.get("problems") or detail.get("validation_errors") or []
+    return str(detail.get("message", "")), [f"{one['path']}: {one['message']}" for one in problems]
+
+
+def error_page(request: Request, status: int, message: str, problems: list[str]) -> Response:
+    """Return a page that says what is wrong."""
+    phrase = HTTPStatus(status).phrase
+    return page(request, "error.html", status, phrase=phrase, message=message, problems=problems)

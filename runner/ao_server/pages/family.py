@@ -1,0 +1,63 @@
+"""The sessions that a session was started by, and those that it has started."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ao_runner.store.records import SessionUnknown
+from ao_runner.store.store import Store
+from ao_server.api.runs import states_of
+from ao_server.shapes import current_status
+
+MOST_ANCESTORS: Final = 10
+MOST_DESCENDANTS: Final = 100
+MOST_LEVELS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """A session in a tree. `level` is its depth below the oldest one."""
+
+    session_id: str
+    agent_name: str
+    status: str
+    level: int
+    is_self: bool = False
+
+
+def family_of(store: Store, session_id: str) -> list[Relative]:
+    """Return a session with its ancestors and descendants, each behind its parent; empty if it has none."""
+    ancestors: list[str] = []
+    parent = _parent(store, session_id)
+    while parent is not None and parent not in ancestors and len(ancestors) < MOST_ANCESTORS:
+        ancestors.insert(0, parent)
+        parent = _parent(store, parent)
+    left = [MOST_DESCENDANTS]
+    below = list(_descendants(store, session_id, len(ancestors) + 1, left))
+    if not ancestors and not below:
+        return []
+    above = [_relative(store, one, level) for level, one in enumerate(ancestors)]
+    return [*above, _relative(store, session_id, len(ancestors), is_self=True), *below]
+
+
+def _parent(store: Store, session_id: str) -> str | None:
+    try:
+        return store.find_session(session_id).parent_session_id if store.session_exists(session_id) else None
+    except SessionUnknown:
+        return None
+
+
+def _descendants(store: Store, session_id: str, level: int, left: list[int]) -> Iterator[Relative]:
+    if level > MOST_ANCESTORS + MOST_LEVELS:
+        return
+    for child in store.children_of(session_id, left[0]):
+        if left[0] <= 0:
+            return
+        left[0] -= 1
+        yield _relative(store, child, level)
+        yield from _descendants(store, child, level + 1, left)
+
+
+def _relative(store: Store, session_id: str, level: int, *, is_self: bool = False) -> Relative:
+    states = states_of(store, session_id)
+    return Relative(session_id, states[0].agent_name if states else "", current_status(states), level, is_self)

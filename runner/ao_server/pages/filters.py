@@ -1,0 +1,71 @@
+"""The filters of the lists of runs and sessions, as an address has them."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, Self
+from urllib.parse import urlencode
+
+from fastapi import Depends, Request
+
+from ao_runner.store.records import RunFilter, RunStatus
+
+ROWS: Final = 50
+STATUSES: Final[dict[str, RunStatus]] = {
+    "pending": "queued", "running": "running", "completed": "completed", "failed": "failed", "stopped": "cancelled",
+}  # fmt: skip
+MAX_CHARACTERS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilter:
+    """What a list shows. All that is set has to fit; what an address has beyond that is ignored."""
+
+    status: str = ""
+    agent: str = ""
+    profile: str = ""
+    text: str = ""
+    before: int | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the list shows less than all."""
+        return bool(self.status or self.agent or self.profile or self.text or self.before)
+
+    @property
+    def query(self) -> str:
+        """The filter as the query of an address, with its question mark."""
+        values = {"status": self.status, "agent": self.agent, "profile": self.profile, "text": self.text}
+        given = {name: value for name, value in values.items() if value}
+        if self.before is not None:
+            given["before"] = str(self.before)
+        return f"?{urlencode(given)}" if given else ""
+
+    def with_status(self, status: str) -> Self:
+        """Return the filter for runs with another status, from the newest on."""
+        return replace(self, status=status, before=None)
+
+    def older_than(self, number: int | None) -> Self:
+        """Return the filter for the page behind a run; None stands for the first page."""
+        return replace(self, before=number)
+
+    def of_store(self, *, only_last: bool = False) -> RunFilter:
+        """Return the same for the store, with room for one run more than a page has."""
+        return RunFilter(
+            statuses=(STATUSES[self.status],) if self.status else (),
+            agent=self.agent or None,
+            equal={"profile": self.profile} if self.profile else {},
+            text=self.text or None,
+            before=self.before,
+            limit=ROWS + 1,
+            only=("last",) if only_last else (),
+        )
+
+
+def _filter_of(request: Request) -> ListFilter:
+    query = request.query_params
+    status, before = query.get("status", ""), query.get("before", "")
+    agent, profile, text = (query.get(name, "").strip()[:MAX_CHARACTERS] for name in ("agent", "profile", "text"))
+    number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
+    return ListFilter(status if status in STATUSES else "", agent, profile, text, number)
+
+
+Filter = Annotated[ListFilter, Depends(_filter_of)]

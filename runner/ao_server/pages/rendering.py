@@ -1,0 +1,93 @@
+"""Templates and what each of them gets. All text is escaped, and characters that hide or reorder text are shown."""
+
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+STATIC: Final = Path(__file__).parent / "static"
+THEME_COOKIE: Final = "ao_theme"
+NAVIGATION: Final = (
+    ("/ui/runs", "Runs"),
+    ("/ui/sessions", "Sessions"),
+    ("/ui/agents", "Agents"),
+    ("/ui/schemas", "Schemas"),
+    ("/ui/workers", "Workers"),
+    ("/ui/inbox", "Inbox"),
+)
+# Controls but tab and newline, marks of direction, invisible characters, tags, and halves of surrogate pairs.
+_ODD: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """Return a text in which characters that hide, reorder or erase text are replaced by names that can be seen."""
+    return _ODD.sub(_named, text)
+
+
+def _named(found: re.Match[str]) -> str:
+    return f"\u27e8U+{ord(found[0]):04X}\u27e9"
+
+
+def _shown(value: object) -> object:
+    """Return what a template writes for a value. Markup passes; it is escaped otherwise."""
+    return visible(value) if type(value) is str else value
+
+
+def verbatim(text: str) -> Markup:
+    """Return a text for the value of a form field, which must come back unchanged."""
+    return escape(text.encode(errors="replace").decode())
+
+
+templates: Final = Environment(
+    loader=PackageLoader("ao_server.pages"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    finalize=_shown,
+)
+templates.filters["verbatim"] = verbatim
+templates.filters["html"] = Markup  # of fragments that are rendered already
+templates.globals["is_update"] = False
+templates.globals["navigation"] = NAVIGATION
+templates.globals["release"] = version("ao-executor-protocol")
+
+
+def can_act(request: Request) -> bool:
+    """Return whether the sender of a request may change something: then pages show actions."""
+    return getattr(request.state, "role", None) in {None, "client"}
+
+
+def page(request: Request, template: str, status: int = 200, **values: object) -> Response:
+    """Return a page: a template that extends `base.html`."""
+    theme = request.cookies.get(THEME_COOKIE, "")
+    shared = {
+        "path": request.url.path,
+        "theme": theme if theme in {"light", "dark"} else "",
+        "can_act": can_act(request),
+    }
+    return html(fragment(template, **shared, **values), status)
+
+
+def html(text: str, status: int = 200) -> Response:
+    """Return HTML as an answer."""
+    return HTMLResponse(text, status, {"Cache-Control": "no-store", "Vary": "Accept"})
+
+
+def fragment(template: str, **values: object) -> str:
+    """Return a rendered template."""
+    return templates.get_template(template).render(values)
+
+
+def serve_static_files(app: FastAPI) -> None:
+    """Add the style sheet and the scripts."""
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")

@@ -1,0 +1,176 @@
+"""What pages show of a run: a row of a list, and the head of its own page."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from ao_protocol.events import Failure, Result, Terminal, UsageFigures
+from ao_protocol.wire import JsonObject
+from ao_runner.cli.waiting import reasons_to_wait
+from ao_runner.store.records import OPEN_STATUSES, RunState
+from ao_runner.store.store import Store
+from ao_server.api.runs import states_of
+from ao_server.pages.rendering import templates
+from ao_server.pages.timeline import Excerpt, asked_in, cut, in_one_line, pretty
+from ao_server.shapes import shown_contract, status_of_run, terminal_of
+
+MOST_NODES: Final = 300
+MOST_LEVELS: Final = 12
+MOST_SESSIONS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run in a list."""
+
+    state: RunState
+    usage: UsageFigures | None = None
+    waiting: str | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.state.run.run_id
+
+    @property
+    def status(self) -> str:
+        """The status, as clients see it."""
+        return status_of_run(self.state)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run has not ended."""
+        return self.state.run.status in OPEN_STATUSES
+
+    @property
+    def asked(self) -> str:
+        """The begin of what was asked, on one line."""
+        return in_one_line(asked_in(self.state.run.parameters)).text
+
+    @property
+    def began(self) -> str:
+        """When the run was queued."""
+        return self.state.queued_at or self.state.run.started_at
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the run took; None if it has not begun or not ended."""
+        run = self.state.run
+        return seconds_between(run.started_at, run.ended_at) if self.state.has_begun and run.ended_at else None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A part of a value: a line, or something to open."""
+
+    label: str
+    text: Excerpt
+    parts: Sequence["Node"] = ()
+    missing: int = 0
+    """The number of parts that are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """The head of the page of a run."""
+
+    row: RunRow
+    failure: Failure | None
+    contract: JsonObject | None
+    result: Result | None
+    tree: Node | None
+    raw: Excerpt | None
+    successor: str | None
+    host: str | None
+
+
+def seconds_between(begin: str, end: str) -> float:
+    """Return the time between two timestamps, at least 0, since clocks step."""
+    return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds())
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration for people: `0.4 s`, `3 min 5 s`, `2 h 10 min`."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, hours = divmod(int(seconds), 60), divmod(int(seconds) // 60, 60)
+    return f"{minutes[0]} min {minutes[1]} s" if seconds < 3600 else f"{hours[0]} h {hours[1]} min"
+
+
+def money(dollars: float | None) -> str:
+    """Return a cost for people."""
+    if dollars is None:
+        return ""
+    return f"${dollars:.4f}" if dollars < 1 else f"${dollars:,.2f}"
+
+
+def tokens(number: int | None) -> str:
+    """Return a number of tokens for people: `812`, `12.3k`, `4.1M`."""
+    if number is None:
+        return ""
+    for unit, size in (("M", 1_000_000), ("k", 10_000)):
+        if number >= size:
+            return f"{number / (1_000_000 if unit == 'M' else 1_000):.1f}{unit}"
+    return f"{number:,}"
+
+
+templates.filters.update(duration=duration, money=money, tokens=tokens)
+
+
+def rows_of(store: Store, states: Sequence[RunState]) -> list[RunRow]:
+    """Return runs as rows, with what they have used and why they wait."""
+    usage = store.usage_of([state.run.run_id for state in states])
+    waiting = waiting_of(store, states)
+    return [RunRow(state, usage.get(state.run.run_id), waiting.get(state.run.run_id)) for state in states]
+
+
+def waiting_of(store: Store, states: Sequence[RunState]) -> Mapping[str, str]:
+    """Return why each queued run of a list waits, by run. Of further runs, some sessions are looked at."""
+    queued = [state for state in states if state.run.status == "queued"]
+    alone = [state for state in queued if state.run.mode == "start"]
+    sessions = dict.fromkeys(state.run.session_id for state in queued if state.run.mode == "resume")
+    others = [one for session_id in list(sessions)[:MOST_SESSIONS] for one in states_of(store, session_id)]
+    return reasons_to_wait(store, [*alone, *others])
+
+
+def head_of(store: Store, state: RunState) -> RunHead:
+    """Return the head of the page of a run."""
+    row = rows_of(store, [state])[0]
+    terminal: Terminal | None = None if row.is_open else terminal_of(store, row.run_id)
+    result = terminal if isinstance(terminal, Result) else None
+    contract = shown_contract(store, state, terminal)
+    has_data = result is not None and result.result_data is not None
+    data = result.result_data if result is not None else None
+    return RunHead(
+        row=row,
+        failure=terminal if isinstance(terminal, Failure) else None,
+        contract=contract if contract["attempts"] or contract["schema_validation"] or contract["errors"] else None,
+        result=result,
+        tree=next(_nodes("result", data, [MOST_NODES], MOST_LEVELS)) if has_data else None,
+        raw=pretty(data, 4000) if has_data else None,
+        successor=store.find_successor(row.run_id),
+        host=state.host,
+    )
+
+
+def _nodes(label: str, value: JsonValue, left: list[int], levels: int) -> Iterator[Node]:
+    """Yield a value as a node, if there is room for it; `left` holds the number of nodes that are still allowed."""
+    if left[0] <= 0:
+        return
+    left[0] -= 1
+    if not isinstance(value, dict | list) or not value:
+        yield Node(label, in_one_line(value) if not isinstance(value, str) else cut(value, 1000))
+        return
+    items = list(value.items()) if isinstance(value, dict) else [(str(at), one) for at, one in enumerate(value)]
+    word = "field" if isinstance(value, dict) else "item"
+    summary = Excerpt(f"{len(items)} {word}{'s' if len(items) > 1 else ''}")
+    if levels <= 1:
+        yield Node(label, summary, (), len(items))
+        return
+    parts = [node for name, one in items[:MOST_NODES] for node in _nodes(name[:200], one, left, levels - 1)]
+    yield Node(label, summary, parts, len(items) - len(parts))

@@ -1,0 +1,81 @@
+"""The lists of runs and of sessions, which follow the store as it changes."""
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, RedirectResponse
+from sse_starlette import EventSourceResponse
+from starlette.responses import Response
+
+from ao_runner.store.store import Store
+from ao_server.context import Context
+from ao_server.pages.attention import attention_of
+from ao_server.pages.errors import wants_html
+from ao_server.pages.filters import ROWS, STATUSES, Filter, ListFilter
+from ao_server.pages.rendering import can_act, fragment, page
+from ao_server.pages.run_view import rows_of
+from ao_server.pages.streaming import event_stream, list_stream
+
+routes = APIRouter(include_in_schema=False)
+MOST_IN_NEED: Final = 5
+
+
+@routes.get("/")
+async def begin(request: Request) -> Response:
+    """Lead a browser to the runs, and say to programs where the API is."""
+    if wants_html(request):
+        return RedirectResponse("/ui/runs", 303)
+    return JSONResponse({"api": "/openapi.json", "pages": "/ui/runs", "health": "/health"})
+
+
+@routes.get("/ui/runs")
+async def list_runs(request: Request, context: Context, wanted: Filter) -> Response:
+    """Show the runs, those that need a person first."""
+    return page(request, "runs.html", **await context.access.read(lambda store: _runs(store, wanted)))
+
+
+@routes.get("/ui/runs/stream")
+async def stream_runs(request: Request, context: Context, wanted: Filter) -> EventSourceResponse:
+    """Send the list of runs whenever it changes."""
+    shared = {"can_act": can_act(request), "is_update": True}
+    return event_stream(list_stream(context, lambda store: fragment("_runs.html", **shared, **_runs(store, wanted))))
+
+
+@routes.get("/ui/sessions")
+async def list_sessions(request: Request, context: Context, wanted: Filter) -> Response:
+    """Show the sessions, the one with the newest run first."""
+    return page(request, "sessions.html", **await context.access.read(lambda store: _sessions(store, wanted)))
+
+
+@routes.get("/ui/sessions/stream")
+async def stream_sessions(context: Context, wanted: Filter) -> EventSourceResponse:
+    """Send the list of sessions whenever it changes."""
+    return event_stream(
+        list_stream(context, lambda store: fragment("_sessions.html", is_update=True, **_sessions(store, wanted)))
+    )
+
+
+def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:
+    states = store.search_runs(wanted.of_store())
+    counts = store.count_runs()
+    return {
+        "wanted": wanted,
+        "rows": rows_of(store, states[:ROWS]),
+        "older": states[ROWS - 1].number if len(states) > ROWS else None,
+        "counts": {shown: counts.get(stored, 0) for shown, stored in STATUSES.items()},
+        "total": sum(counts.values()),
+        "in_need": [] if wanted.is_set else attention_of(store).rows,
+        "most_in_need": MOST_IN_NEED,
+        "agents": [agent.name for agent in store.list_agents()],
+    }
+
+
+def _sessions(store: Store, wanted: ListFilter) -> dict[str, Any]:
+    states = store.search_runs(wanted.of_store(only_last=True))
+    return {
+        "wanted": wanted,
+        "rows": rows_of(store, states[:ROWS]),
+        "older": states[ROWS - 1].number if len(states) > ROWS else None,
+        "statuses": list(STATUSES),
+        "agents": [agent.name for agent in store.list_agents()],
+    }

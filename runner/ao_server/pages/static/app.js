@@ -1,0 +1,91 @@
+// What pages do beyond htmx: the choice of colours, ages, copying, choosing rows, and the end of a timeline.
+// Pages work without it.
+(() => {
+  const root = document.documentElement;
+  const MOST_ENTRIES = 1000;
+
+  const button = document.getElementById("theme");
+  const choices = ["", "light", "dark"];
+  const showTheme = () => {
+    button.textContent = { "": "Auto", light: "Light", dark: "Dark" }[root.dataset.theme || ""];
+    button.setAttribute("aria-label", `Colours: ${button.textContent}`);
+  };
+  button.addEventListener("click", () => {
+    const chosen = choices[(choices.indexOf(root.dataset.theme || "") + 1) % choices.length];
+    if (chosen) root.dataset.theme = chosen;
+    else delete root.dataset.theme;
+    document.cookie = `ao_theme=${chosen}; path=/; max-age=31536000; samesite=lax`;
+    showTheme();
+  });
+  button.hidden = false;
+  showTheme();
+
+  const say = (text) => {
+    const notice = document.getElementById("notice");
+    notice.textContent = text;
+    setTimeout(() => { if (notice.textContent === text) notice.textContent = ""; }, 4000);
+  };
+
+  const age = (seconds) => {
+    for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
+      if (seconds >= size) return `${Math.floor(seconds / size)} ${unit}`;
+    }
+    return `${Math.max(0, Math.floor(seconds))} s`;
+  };
+  const showAges = () => {
+    for (const time of document.querySelectorAll("time[data-ago]")) {
+      const text = age((Date.now() - Date.parse(time.dateTime)) / 1000);
+      if (time.textContent !== text) {
+        time.title = time.dateTime;
+        time.textContent = text;
+      }
+    }
+  };
+
+  const enhance = () => {
+    showAges();
+    for (const hidden of document.querySelectorAll("[data-copy][hidden], .all[hidden]")) hidden.hidden = false;
+  };
+  enhance();
+  setInterval(showAges, 1000);
+  document.addEventListener("htmx:after:swap", enhance);
+
+  document.addEventListener("click", async (event) => {
+    const copy = event.target.closest("[data-copy]");
+    if (!copy) return;
+    try {
+      const answer = await fetch(copy.dataset.copy);
+      await navigator.clipboard.writeText(await answer.text());
+      say("Copied");
+    } catch {
+      say("The browser does not allow copying here; download it instead");
+    }
+  });
+  document.addEventListener("change", (event) => {
+    if (!event.target.matches("[data-all]")) return;
+    for (const box of document.querySelectorAll('input[name="run_id"]')) box.checked = event.target.checked;
+  });
+
+  const live = document.getElementById("live");
+  const showLive = (text, state) => {
+    if (!live) return;
+    live.hidden = false;
+    live.textContent = text;
+    live.className = `live ${state}`;
+  };
+  document.addEventListener("htmx:sse:after:connection", () => showLive("live", "on"));
+  document.addEventListener("htmx:sse:error", () => showLive("reconnecting", "off"));
+  document.addEventListener("htmx:sse:close", (event) => {
+    if (event.detail.reason === "message") showLive("ended", "");
+  });
+
+  // A whole message takes the place of its parts; and a page that stays open for long keeps the newest entries only.
+  document.addEventListener("htmx:sse:after:message", () => {
+    const timeline = document.getElementById("timeline");
+    if (!timeline) return;
+    const whole = new Set();
+    for (const entry of timeline.querySelectorAll(".message")) whole.add(entry.dataset.message);
+    for (const part of timeline.querySelectorAll(".delta")) if (whole.has(part.dataset.message)) part.remove();
+    while (timeline.children.length > MOST_ENTRIES) timeline.firstElementChild.remove();
+  });
+})();

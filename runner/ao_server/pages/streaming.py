@@ -1,0 +1,95 @@
+"""Streams of pages: HTML that a page swaps in. A reader that reconnects with `Last-Event-ID` gets what it lacks."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from ao_runner.store.records import RunState
+from ao_runner.store.store import Store
+from ao_server.api.runs import states_of
+from ao_server.api.streams import EVENTS_AT_ONCE, PING_SECONDS
+from ao_server.context import ServerContext
+from ao_server.event_log import EventPosition, LoggedEvent, events_after
+from ao_server.pages.timeline import entry_of, without_deltas_of_messages
+from ao_server.shapes import status_of_run
+
+BETWEEN_LISTS_SECONDS: Final = 0.5
+LOOK_SECONDS: Final = 1.0
+SHARE: Final = 10
+"""A list is looked for during at most about a tenth of the time."""
+END: Final = "end"
+"""The event behind which a page does not reconnect."""
+Heads = Callable[[Store, Sequence[RunState]], str]
+
+
+def event_stream(events: AsyncIterator[ServerSentEvent]) -> EventSourceResponse:
+    """Return events as an answer that no proxy holds back."""
+    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
+    return EventSourceResponse(events, ping=PING_SECONDS, headers=headers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What one look has found."""
+
+    events: Sequence[LoggedEvent]
+    html: str
+    progress: object
+    is_over: bool
+
+
+async def timeline_stream(
+    context: ServerContext, session_id: str, after: EventPosition, run_id: str | None, head: Heads
+) -> AsyncIterator[ServerSentEvent]:
+    """Yield the new entries of a timeline, and the head of its page whenever that changes.
+
+    With a run, end behind its last event; otherwise go on until the server stops.
+    """
+    progress: object = None
+
+    def look(store: Store) -> _Round:
+        # Asked before reading: an event that comes between the two is read in the next round.
+        every = states_of(store, session_id)
+        states = [state for state in every if run_id in {None, state.run.run_id}]
+        events = list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
+        by_id = {state.run.run_id: state for state in states}
+        entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
+        html = "".join(entry.html for entry in without_deltas_of_messages(entries))
+        now = [(state.run.run_id, status_of_run(state), state.attempt) for state in every]
+        if now != progress or any("output_validation" in event.line for event in events):
+            html += head(store, states)
+        return _Round(events, html, now, run_id is not None and not any(state.run.ended_at is None for state in states))
+
+    async with context.live.watching(session_id) as changed:
+        while not context.live.closing.is_set():
+            changed.clear()
+            found = await context.access.read(look)
+            progress, after = found.progress, found.events[-1].id if found.events else after
+            if found.events or found.html:
+                yield ServerSentEvent(id=str(after), data=found.html)
+            if len(found.events) == EVENTS_AT_ONCE:
+                continue
+            if found.is_over:
+                yield ServerSentEvent(event=END, data="")
+                return
+            await changed.wait()
+
+
+async def list_stream(context: ServerContext, write: Callable[[Store], str]) -> AsyncIterator[ServerSentEvent]:
+    """Yield the HTML of a list whenever it differs, at most twice a second, and less often if it takes long to find."""
+    shown, clock = None, asyncio.get_running_loop().time
+    while not context.live.closing.is_set():
+        begin = clock()
+        html = await context.access.read(write)
+        took = clock() - begin
+        if html != shown:
+            shown = html
+            yield ServerSentEvent(data=html)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(context.live.closing.wait(), max(BETWEEN_LISTS_SECONDS, took * SHARE))
+        await context.access.wakeup.wait(LOOK_SECONDS - BETWEEN_LISTS_SECONDS)

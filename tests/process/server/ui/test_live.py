@@ -1,0 +1,116 @@
+"""Runs that are watched while they happen, in a real browser."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
+from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
+
+SILENT = {"heartbeat", "usage"}
+
+
+@contextmanager
+def worker_of(home: Path) -> Iterator[None]:
+    """A worker that does not belong to the server."""
+    with (home.parent / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ao_runner", "worker"],
+            env={**os.environ, "AO_HOME": str(home), "AO_STORE": "local"},
+            stderr=log,
+        )
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(BOUND_SECONDS)
+
+
+def told_events(server: Served, session_id: str) -> list[str]:
+    """Return the ids of all events of a session that a timeline shows."""
+    events = server.client.get(f"/sessions/{session_id}/log", params={"limit": 1000}).json()["events"]
+    return [f"e{one['id']}" for one in events if one["event"]["event_type"] not in SILENT]
+
+
+def test_a_list_shows_a_run_that_begins_and_ends_meanwhile(scripted: Served, open_page: Open) -> None:
+    page = open_page(f"{scripted.url}/ui/runs")
+    expect(page.get_by_role("heading", name="No run yet")).to_be_visible()
+    run_id = start_scripted(scripted, "chatting")["run_id"]
+    row = page.locator(f"#r-{run_id}")
+    expect(row.locator(".badge")).to_have_text("completed", timeout=60_000)
+    assert scripted.ended(run_id)["status"] == "completed"
+
+
+def test_a_run_is_watched_until_its_result_and_cancelled(scripted: Served, open_page: Open) -> None:
+    run_id = start_scripted(scripted, "waiting")["run_id"]
+    page = open_page(f"{scripted.url}/ui/runs/{run_id}")
+    expect(page.locator("#timeline")).to_contain_text("make")
+    expect(page.locator("#head .badge").first).to_have_text("running")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#head .badge").first).to_have_text("stopped", timeout=60_000)
+    expect(page.locator("#timeline")).to_contain_text("I begin.")
+    expect(page.locator("#timeline .end .who")).to_have_text("Cancelled")
+    assert scripted.ended(run_id)["status"] == "stopped"
+
+
+def test_a_page_that_loses_its_server_comes_back_without_a_doubled_entry(serve: Serve, open_page: Open) -> None:
+    first = serve("--no-worker")
+    add_scripted(first, "counting")
+    with worker_of(first.home):
+        ids = start_scripted(first, "counting")
+        page = open_page(f"{first.url}/ui/sessions/{ids['session_id']}")
+        page.locator("#timeline .tool").nth(4).wait_for()
+        first.__exit__(None, None, None)
+        expect(page.locator("#live")).to_have_text("reconnecting", timeout=60_000)
+        second = serve("--no-worker", port=first.port)
+        wait_for(lambda: second.run(ids["run_id"])["status"] == "completed")
+        expect(page.locator("#timeline .end .who")).to_have_text("Result", timeout=60_000)
+        shown = page.locator("#timeline > li").evaluate_all("entries => entries.map(entry => entry.id)")
+    assert shown == told_events(second, ids["session_id"])
+    assert page.locator("#timeline .tool").count() == 80
+
+
+def test_what_a_run_did_before_it_failed_stays_on_its_page(scripted: Served, open_page: Open) -> None:
+    run_id = start_scripted(scripted, "crashing")["run_id"]
+    page = open_page(f"{scripted.url}/ui/runs/{run_id}")
+    expect(page.locator("#head .alert.bad")).to_contain_text("executor_crashed", timeout=60_000)
+    expect(page.locator("#timeline")).to_contain_text("Half of it is done.")
+
+
+def test_a_session_shows_its_next_run_when_it_is_resumed(scripted: Served, open_page: Open) -> None:
+    ids = start_scripted(scripted, "chatting", "How are you?")
+    scripted.ended(ids["run_id"])
+    page = open_page(f"{scripted.url}/ui/sessions/{ids['session_id']}")
+    page.get_by_label("Continue the session").fill("And tomorrow?")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator("#timeline")).to_contain_text("Answer 2.", timeout=60_000)
+    expect(page.locator("#timeline")).to_contain_text("And tomorrow?")
+    expect(page.locator("#head tbody tr")).to_have_count(2)
+
+
+def test_a_parent_leads_to_its_children_and_back(scripted: Served, open_page: Open) -> None:
+    parent = start_scripted(scripted, "waiting")["session_id"]
+    page = open_page(f"{scripted.url}/ui/sessions/{parent}")
+    child = start_scripted(scripted, "chatting", parent_session_id=parent)
+    scripted.ended(child["run_id"])
+    page.reload()
+    page.locator("#head .tree").get_by_role("link", name=child["session_id"]).click()
+    expect(page.locator("#head h1")).to_have_text("chatting")
+    page.locator("#head .tree").get_by_role("link", name=parent).click()
+    expect(page.locator("#head h1")).to_have_text("waiting")
+
+
+def test_an_attempt_that_does_not_fit_is_shown_with_the_path_of_its_error(scripted: Served, open_page: Open) -> None:
+    run_id = start_scripted(scripted, "reviewer")["run_id"]
+    page = open_page(f"{scripted.url}/ui/runs/{run_id}")
+    contract = page.locator("section", has=page.get_by_role("heading", name="Output contract"))
+    expect(contract.locator("header .badge")).to_have_text("valid", timeout=60_000)
+    expect(contract.locator("li").first).to_contain_text("$.approval")
+    expect(page.locator(".json")).to_contain_text("approval")
+    expect(page.locator("#head .facts")).to_contain_text("$0.5000")

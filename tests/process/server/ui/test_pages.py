@@ -1,0 +1,186 @@
+"""What pages contain and what their forms do, also without JavaScript."""
+
+import re
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from ao_runner.store.opening import StorePlace
+from ao_server.gate import COOKIE, login_cookie, tokens_of
+from tests.process.server.conftest import Serve, Served
+from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
+
+HTML = {"accept": "text/html"}
+MAX_BYTES = 200_000
+
+
+def page_of(server: Served, path: str, status: int = 200) -> str:
+    answer = server.client.get(path, headers=HTML)
+    assert answer.status_code == status, answer.text
+    return answer.text
+
+
+def entries_of(page: str) -> list[str]:
+    return re.findall(r'<li class="entry [^"]*" id="e([^"]+)"', page)
+
+
+def test_a_page_works_without_javascript(scripted: Served, open_page: Open) -> None:
+    first = start_scripted(scripted, "reviewer")["run_id"]
+    scripted.ended(first)
+    page = open_page(f"{scripted.url}/", java_script_enabled=False)
+    page.locator(f"#r-{first} a").click()
+    expect(page.locator(".json")).to_contain_text("approval")
+    page.get_by_role("button", name="Run again").click()
+    expect(page.locator("#head")).to_contain_text(f"It repeats {first}")
+    (newest,) = {run["run_id"] for run in scripted.client.get("/runs").json()["runs"]} - {first}
+    assert page.url == f"{scripted.url}/ui/runs/{newest}"
+    assert scripted.ended(newest)["status"] == "completed"
+
+
+def test_pages_are_the_same_with_each_engine(serve: Serve, place: StorePlace) -> None:
+    server = serve(home=place.home / "home", store=place.url)
+    add_scripted(server, "reviewer", "many", "stubborn")
+    runs = {name: server.ended(start_scripted(server, name)["run_id"]) for name in ("reviewer", "many", "stubborn")}
+    child = server.ended(start_scripted(server, "many", parent_session_id=runs["many"]["session_id"])["run_id"])
+    assert all(f'id="{place_of}{run["run_id"]}"' in page_of(server, "/ui/runs") for place_of, run in (
+        ("r-", runs["reviewer"]), ("r-", runs["many"]), ("n-", runs["stubborn"])))  # fmt: skip
+    assert "$.approval" in page_of(server, f"/ui/runs/{runs['reviewer']['run_id']}")
+    session = page_of(server, f"/ui/sessions/{runs['many']['session_id']}")
+    assert child["session_id"] in session
+    assert len(entries_of(session)) > 50
+    assert page_of(server, "/ui/usage").count("$0.5000") == 3
+    for path in ("/ui/sessions", "/ui/inbox", "/ui/workers"):
+        page_of(server, path)
+
+
+def test_actions_reach_all_chosen_runs(scripted: Served, open_page: Open) -> None:
+    runs = [start_scripted(scripted, "waiting")["run_id"] for _ in range(3)]
+    page = open_page(f"{scripted.url}/ui/runs?agent=waiting")
+    for run_id in runs[:2]:
+        page.locator(f"#r-{run_id} input").check()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".badge.stopped")).to_have_count(2, timeout=60_000)
+    assert [scripted.ended(run_id)["status"] for run_id in runs[:2]] == ["stopped", "stopped"]
+    assert scripted.run(runs[2])["status"] != "stopped"
+    assert page.url == f"{scripted.url}/ui/runs?agent=waiting"
+
+
+def test_filters_combine(scripted: Served) -> None:
+    wanted = start_scripted(scripted, "stubborn", "Look at PR 7")["run_id"]
+    others = [start_scripted(scripted, "stubborn", "PR 8"), start_scripted(scripted, "chatting", "Look at PR 7")]
+    for run_id in (wanted, *(one["run_id"] for one in others)):
+        scripted.ended(run_id)
+    page = page_of(scripted, "/ui/runs?status=failed&agent=stubborn&profile=scripted&text=pr+7")
+    assert re.findall(r'<tr id="r-(\w+)"', page) == [wanted]
+    assert "No run fits" in page_of(scripted, "/ui/runs?status=completed&agent=stubborn")
+
+
+def test_a_list_has_pages(scripted: Served) -> None:
+    body = {"type": "start_session", "parameters": {"prompt": "x"}, "additional_demands": {"tags": ["gpu"]}}
+    scripted.client.post("/runs/batch", json={"runs": [body] * 60}).raise_for_status()
+    first = page_of(scripted, "/ui/runs?status=pending")
+    older = re.findall(r'href="([^"]+)">Older', first)[0].replace("&amp;", "&")
+    rows = [re.findall(r'<tr id="r-(\w+)"', page) for page in (first, page_of(scripted, older))]
+    assert [len(one) for one in rows] == [50, 10]
+    assert len({*rows[0], *rows[1]}) == 60
+
+
+def test_failures_need_a_person_until_they_are_run_again(scripted: Served) -> None:
+    run_id = start_scripted(scripted, "stubborn")["run_id"]
+    stuck = scripted.start("chatting", {"prompt": "x"}, additional_demands={"tags": ["gpu"]})["run_id"]
+    scripted.ended(run_id)
+    page = page_of(scripted, "/ui/inbox")
+    assert "Answers that do not fit" in page
+    assert run_id in page
+    assert "no worker that serves scripted offers gpu" in page
+    assert f'id="n-{stuck}"' in page_of(scripted, "/ui/runs")
+    scripted.client.post(f"/ui/runs/{run_id}/again")
+    scripted.client.post(f"/ui/runs/{stuck}/cancel", data={"back": "/ui/inbox"})
+    after = page_of(scripted, "/ui/inbox")
+    assert run_id not in after
+    assert stuck not in after
+
+
+def test_earlier_events_follow_one_another_without_gap_or_repetition(scripted: Served) -> None:
+    run = scripted.ended(start_scripted(scripted, "many")["run_id"])
+    events = scripted.client.get(f"/sessions/{run['session_id']}/log", params={"limit": 1000}).json()["events"]
+    told = [one["id"] for one in events if one["event"]["event_type"] not in {"heartbeat", "usage"}]
+    for base in (f"/ui/runs/{run['run_id']}", f"/ui/sessions/{run['session_id']}"):
+        page, found = page_of(scripted, base), list[str]()
+        while True:
+            found = [*entries_of(page), *found]
+            earlier = re.search(r'\?until=([^"]+)"', page)
+            if earlier is None:
+                break
+            page = page_of(scripted, f"{base}?until={earlier[1]}")
+        assert found == told
+
+
+def test_every_page_with_its_assets_is_small(scripted: Served) -> None:
+    ids = [start_scripted(scripted, name) for name in ("many", "hostile")]
+    for one in ids:
+        scripted.ended(one["run_id"])
+    for path in ["/ui/runs", *(f"/ui/runs/{one['run_id']}" for one in ids)]:
+        page = page_of(scripted, path)
+        assets = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page))
+        assert len(page.encode()) + sum(len(scripted.client.get(one).content) for one in assets) < MAX_BYTES
+
+
+def test_downloads_have_everything_as_it_was_stored(scripted: Served) -> None:
+    run = scripted.ended(start_scripted(scripted, "reviewer")["run_id"])
+    base = f"/ui/runs/{run['run_id']}"
+    lines = scripted.client.get(f"{base}/events.ndjson").text.splitlines()
+    events = scripted.client.get(f"/sessions/{run['session_id']}/log").json()["events"]
+    assert [httpx.Response(200, text=line).json() for line in lines] == [one["event"] for one in events]
+    assert scripted.client.get(f"{base}/result.json").json() == {"approval": True}
+    assert scripted.client.get(f"{base}/run.json").json()["run_id"] == run["run_id"]
+
+
+def test_cost_is_told_by_day_and_agent(scripted: Served) -> None:
+    scripted.ended(start_scripted(scripted, "reviewer")["run_id"])
+    page = page_of(scripted, "/ui/usage")
+    assert page.count("$0.5000") == 3
+    assert page.count(">1,200<") == 2
+
+
+def test_an_error_is_a_page_for_browsers_and_json_for_others(scripted: Served) -> None:
+    assert "Run not found" in page_of(scripted, "/ui/runs/run_0", 404)
+    assert "Not Found" in page_of(scripted, "/nothing", 404)
+    assert scripted.client.get("/ui/runs/run_0").json() == {"detail": "Run not found"}
+    assert scripted.client.get("/").json()["pages"] == "/ui/runs"
+
+
+def test_a_form_leads_to_pages_of_the_server_only(scripted: Served) -> None:
+    run_id = start_scripted(scripted, "waiting")["run_id"]
+    for back in ("https://example.com/", "//example.com/", "/ui/\\example.com"):
+        answer = scripted.client.post(f"/ui/runs/{run_id}/cancel", data={"back": back})
+        assert answer.status_code == 422
+    foreign = scripted.client.post(f"/ui/runs/{run_id}/cancel", headers={"origin": "https://example.com"})
+    assert foreign.status_code == 403
+
+
+def test_a_reader_sees_everything_and_can_do_nothing(serve: Serve) -> None:
+    server = serve("--token")
+    tokens = tokens_of(server.home)
+    server.client.headers["authorization"] = f"Bearer {tokens['client']}"
+    add_scripted(server, "chatting")
+    run = server.ended(start_scripted(server, "chatting")["run_id"])
+    paths = ["/ui/runs", f"/ui/runs/{run['run_id']}", f"/ui/sessions/{run['session_id']}", "/ui/inbox"]
+    with httpx.Client(base_url=server.url, headers=HTML, cookies={COOKIE: login_cookie(tokens["reader"])}) as reader:
+        for path in paths:
+            page = reader.get(path)
+            assert page.status_code == 200
+            assert 'method="post"' not in page.text
+        assert reader.post(f"/ui/runs/{run['run_id']}/again").status_code == 403
+    with httpx.Client(base_url=server.url, headers=HTML) as nobody:
+        assert nobody.get("/ui/runs").headers["location"] == "/login"
+
+
+@pytest.mark.parametrize(
+    "query", ["until=x.y", "until=run.99999999999999999999", "before=-1", "status=odd", "agent=%f0"]
+)
+def test_an_odd_address_is_no_error_of_the_server(scripted: Served, query: str) -> None:
+    run = scripted.ended(start_scripted(scripted, "chatting")["run_id"])
+    for path in ("/ui/runs", "/ui/sessions", f"/ui/runs/{run['run_id']}", f"/ui/sessions/{run['session_id']}"):
+        assert scripted.client.get(f"{path}?{query}", headers=HTML).status_code < 500
