@@ -46,6 +46,8 @@ class OlderRunner:
     registered_at: str = field(default_factory=timestamp)
     last_heartbeat: str = field(default_factory=timestamp)
     heard_at: float = field(default_factory=uptime_seconds)
+    is_known: bool = False
+    """Whether it was registered at an earlier process of this server: it is still the process that began its runs."""
     is_leaving: bool = False
     told: dict[str, int] = field(default_factory=dict)
     """The number of requests to stop that were handed to it, by run."""
@@ -88,7 +90,7 @@ class AgentNameTaken(RunnerError):
 
 
 class OlderRunners:
-    """The registered runners by id. A server that is started again knows none, and each registers again."""
+    """The registered runners by id. A server that is started again recognises them until their leases end."""
 
     def __init__(self, access: StoreAccess, tell: Callable[[str], None]) -> None:
         self._access = access
@@ -104,6 +106,27 @@ class OlderRunners:
     def find(self, runner_id: str) -> OlderRunner | None:
         """Return a runner; None if it is not registered."""
         return next((one for one in self.all() if one.runner_id == runner_id), None)
+
+    async def recognise(self, runner_id: str) -> OlderRunner | None:
+        """Return a runner that makes a call, also one that an earlier process of this server has registered."""
+        found = self.find(runner_id)
+        if found is not None or not runner_id.startswith(OLDER_OWNER):
+            return found
+        owner = (await self._access.read(lambda store: store.living_owners())).get(runner_id)
+        if owner is None or not owner.serves:
+            return None
+        hostname = owner.host or ""
+        registration: JsonObject = {
+            "tags": [tag for tag in owner.tags if tag != f"host:{hostname}"],
+            "hostname": hostname,
+            "project_dir": None,
+            "executor_profile": owner.serves[0],
+            "executor": {},
+            "require_matching_tags": False,
+        }
+        offer = Offer(runner_id, owner.serves, owner.tags, lease_seconds=LEASE_SECONDS, host=owner.host)
+        added = await self._added(OlderRunner(runner_id, registration, self._coordinator(offer), is_known=True))
+        return self._runners.setdefault(runner_id, added)
 
     @property
     def idle(self) -> frozenset[str]:
@@ -123,11 +146,17 @@ class OlderRunners:
             AgentNameTaken: Another agent has the name of one of them.
         """
         await self._access.write(lambda store: _put_agents(store, runner_id, agents))
+        runner = await self._added(OlderRunner(runner_id, registration, self._coordinator(offer)))
+        self._runners[runner_id] = runner
+        return runner
+
+    def _coordinator(self, offer: Offer) -> StoreCoordinator:
         store = SharedStore(self._access.writer, self._access.commits, self._access.wakeup)
-        coordinator = StoreCoordinator(store, offer, self._tell)
-        await coordinator.__aenter__()
-        self._runners[runner_id] = OlderRunner(runner_id, registration, coordinator)
-        return self._runners[runner_id]
+        return StoreCoordinator(store, offer, self._tell)
+
+    async def _added(self, runner: OlderRunner) -> OlderRunner:
+        await runner.coordinator.__aenter__()
+        return runner
 
     async def remove(self, runner: OlderRunner, *, ends_runs: bool) -> None:
         """Forget a runner; one that leaves by itself has ended its runs."""
@@ -166,7 +195,7 @@ class OlderRunners:
 
         def is_forgotten(state: RunState) -> bool:
             key = RunKey(state.run.run_id, state.attempt)
-            if state.has_begun and key in reported:
+            if state.has_begun and (runner.is_known or key in reported):
                 return False
             since = runner.seen.setdefault(key, uptime_seconds())
             return uptime_seconds() - since > (SILENT_SECONDS if state.has_begun else BEGIN_SECONDS)

@@ -210,7 +210,7 @@ async def _going_on(context: ServerContext, session_id: str, attempt: int | None
         return next((state for state in states_of(store, session_id) if state.run.status == "running"), None)
 
     state = await context.access.read(find)
-    runner = None if state is None else context.runners.find(state.owner)
+    runner = None if state is None else await context.runners.recognise(state.owner)
     run = None if state is None or runner is None else await context.runners.run_of(runner, state, attempt)
     if runner is None or run is None:
         raise HTTPException(HTTPStatus.CONFLICT, f"Session {session_id} has no run of a registered runner")

@@ -157,14 +157,14 @@ async def _own_agents(context: ServerContext, wanted: Registration) -> list[Json
 @routes.post("/runner/heartbeat")
 async def heartbeat(context: Context, report: Report) -> dict[str, Any]:
     """Keep a registration and the leases of its runs."""
-    await context.runners.heartbeat(_runner(context, report.runner_id))
+    await context.runners.heartbeat(await _runner(context, report.runner_id))
     return OK
 
 
 @routes.get("/runner/runs", response_model=None)
 async def poll(context: Context, request: Request, runner_id: Annotated[str, Query()]) -> dict[str, Any] | Response:
     """Wait for a run, for sessions to stop, or for the end of the registration; 204 after half a minute."""
-    runner = _runner(context, runner_id)
+    runner = await _runner(context, runner_id)
     until = asyncio.get_running_loop().time() + POLL_SECONDS
     while asyncio.get_running_loop().time() < until and not context.live.closing.is_set():
         if await request.is_disconnected():
@@ -221,7 +221,7 @@ async def stopped(context: Context, run_id: RunId, report: Stopped) -> dict[str,
 @routes.post("/runner/sessions/{session_id}/status")
 async def session_ended(context: Context, session_id: SessionId, report: SessionEnded) -> dict[str, Any]:
     """Say that no process waits for a session's next run any more."""
-    runner = _runner(context, report.runner_id)
+    runner = await _runner(context, report.runner_id)
     await context.access.read(lambda store: found_session(store, session_id))
     if report.status not in ENDED_SESSIONS:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "Status must be 'finished', 'failed', or 'stopped'")
@@ -259,7 +259,7 @@ async def deregister(
     context: Context, runner_id: str, self_initiated: Annotated[bool, Query(alias="self")] = False
 ) -> dict[str, Any]:
     """Send a runner away: with `self`, by itself and at once, which ends its runs; else by the answer to its poll."""
-    runner = context.runners.find(runner_id)
+    runner = await context.runners.recognise(runner_id)
     if runner is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, "Runner not found")
     if self_initiated:
@@ -270,15 +270,15 @@ async def deregister(
     return {**OK, "message": "Runner marked for deregistration", "initiated_by": "external"}
 
 
-def _runner(context: ServerContext, runner_id: str) -> OlderRunner:
-    runner = context.runners.find(runner_id)
+async def _runner(context: ServerContext, runner_id: str) -> OlderRunner:
+    runner = await context.runners.recognise(runner_id)
     if runner is None:
         raise HTTPException(HTTPStatus.UNAUTHORIZED, "Runner not registered")
     return runner
 
 
 async def _reported(context: ServerContext, run_id: str, report: Report) -> tuple[OlderRunner, RunState]:
-    runner = _runner(context, report.runner_id)
+    runner = await _runner(context, report.runner_id)
     return runner, await context.access.read(lambda store: found_run(store, run_id))
 
 

@@ -145,10 +145,10 @@ def test_a_posted_result_survives_a_killed_server(serve: Serve, place: StorePlac
     server.process.wait(BOUND_SECONDS)
     again = without_worker(serve, place)
     runner.server = again
-    assert runner.report(run, "completed").status_code == 401
-    assert Runner(again).runner_id == runner.runner_id
+    assert runner.post(run, "message", role="assistant", content=[]).status_code == 201
     assert runner.report(run, "completed").status_code == 200
     assert again.client.get(f"/sessions/{run['session_id']}/result").json()["result_text"] == "kept"
+    assert [event["seq"] for event in bodies(again, run)] == [1, 2, 3, 4]
 
 
 def test_a_runner_that_leaves_ends_its_runs_and_returns_those_that_never_began(runner: Runner) -> None:
