@@ -13,6 +13,8 @@ from tests.process.server.conftest import EXAMPLES, Serve, Served
 from tests.process.server.ui.conftest import Open, chromium
 from tests.process.server.ui.test_looks import check_page
 
+pytestmark = pytest.mark.thorough
+
 PATHS: Final = (
     "/ui/agents", "/ui/agents/_new", "/ui/agents/_new?example=true", "/ui/agents/triage", "/ui/agents/triage/run",
     "/ui/agents/triage/delete", "/ui/schemas", "/ui/schemas/_new", "/ui/schemas/review-1", "/login",

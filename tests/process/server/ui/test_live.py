@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
+
+pytestmark = pytest.mark.thorough
 
 MINIATURES = Path(__file__).parents[3] / "miniatures"
 SILENT = {"heartbeat", "usage"}

@@ -11,6 +11,8 @@ from ao_server.gate import COOKIE, login_cookie, tokens_of
 from tests.process.server.conftest import Serve, Served
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
 
+pytestmark = pytest.mark.thorough
+
 HTML = {"accept": "text/html"}
 MAX_BYTES = 200_000
 
