@@ -176,10 +176,10 @@ def test_a_reader_sees_everything_and_can_do_nothing(serve: Serve) -> None:
         for path in paths:
             page = reader.get(path)
             assert page.status_code == 200
-            assert 'method="post"' not in page.text
+            assert re.findall('method="post" action="([^"]+)"', page.text) == ["/logout"]
         assert reader.post(f"/ui/runs/{run['run_id']}/again").status_code == 403
     with httpx.Client(base_url=server.url, headers=HTML) as nobody:
-        assert nobody.get("/ui/runs").headers["location"] == "/login"
+        assert nobody.get("/ui/runs").headers["location"] == "/login?back=/ui/runs"
 
 
 @pytest.mark.parametrize(
