@@ -33,8 +33,10 @@ from ao_server.gate import Application, Gate, GatePolicy
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
 from ao_server.older_runners import OlderRunners
-from ao_server.pages import actions, details, exports, oversight
+from ao_server.pages import actions, details, editor, exports, login, oversight, run_dialog
+from ao_server.pages import agents as agent_pages
 from ao_server.pages import runs as run_pages
+from ao_server.pages import schemas as schema_pages
 from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
 from ao_server.problems import RESPONSES, handle_errors
@@ -83,12 +85,15 @@ def build_application(
         redoc_url=None,
     )
     app.state.context = context
+    app.state.policy = policy
     for part in (
         general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes, webhooks.routes,
         workers.routes, runners.routes, older_sessions.routes,
     ):  # fmt: skip
         app.include_router(part)
     for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes):
+        app.include_router(pages)
+    for pages in (login.routes, agent_pages.routes, editor.routes, run_dialog.routes, schema_pages.routes):
         app.include_router(pages)
     serve_static_files(app)
     mcp = McpEndpoint(app, live.closing)

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import html
 import json
 import os
 import secrets
@@ -11,6 +12,7 @@ from http import HTTPStatus
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
+from urllib.parse import quote
 
 from ao_runner.home import private_folder
 
@@ -25,8 +27,12 @@ TOKEN_BYTES: Final = 32
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Of one request: a worker hands over events of up to 16 MiB."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-OPEN_PATHS: Final = ("/health", "/login", "/static/")
+OPEN_PATHS: Final = ("/health", "/login", "/logout", "/static/")
 """What everybody may see."""
+_PAGE: Final = (
+    '<!doctype html><html lang="en"><title>{phrase}</title><link rel="stylesheet" href="/static/app.css">'
+    "<main><h1>{phrase}</h1><p>{reason}</p></main>"
+)
 HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -138,13 +144,18 @@ class Gate:
         token = given.strip() if scheme.lower() == "bearer" else ""
         morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         cookie = "" if morsel is None else morsel.value
-        found: Role | None = None
-        for role, known in (self._policy.tokens or {}).items():
-            is_token = hmac.compare_digest(token.encode(), known.encode())
-            is_login = hmac.compare_digest(cookie.encode(), login_cookie(known).encode())
-            if is_token or is_login:
-                found = role
-        return found
+        tokens = self._policy.tokens or {}
+        of_login = role_of_token({role: login_cookie(known) for role, known in tokens.items()}, cookie)
+        return role_of_token(tokens, token) or of_login
+
+
+def role_of_token(tokens: Mapping[Role, str], given: str) -> Role | None:
+    """Return the role of a token. It is compared with all of them, in constant time."""
+    found: Role | None = None
+    for role, known in tokens.items():
+        if hmac.compare_digest(given.encode(errors="replace"), known.encode()):
+            found = role
+    return found
 
 
 def may(role: Role, method: str, path: str) -> bool:
@@ -195,11 +206,16 @@ def _with_headers(send: Send) -> Send:
 async def _answer(send: Send, scope: Message, refused: _Refused) -> None:
     accepts = dict(scope["headers"]).get(b"accept", b"")
     if refused.status == HTTPStatus.UNAUTHORIZED and b"text/html" in accepts and scope["method"] in SAFE:
-        await _send(send, HTTPStatus.SEE_OTHER, b"", [(b"location", b"/login")])
+        back = quote(scope["path"] + (f"?{query}" if (query := scope["query_string"].decode("latin-1")) else ""))
+        location = b"/login?back=" + back.encode() if back.startswith("/ui/") else b"/login"
+        await _send(send, HTTPStatus.SEE_OTHER, b"", [(b"location", location)])
         return
-    body = json.dumps({"detail": refused.reason}).encode()
+    body, kind = json.dumps({"detail": refused.reason}).encode(), b"application/json"
+    if b"text/html" in accepts:
+        phrase, reason = refused.status.phrase, html.escape(refused.reason)
+        body, kind = _PAGE.format(phrase=phrase, reason=reason).encode(), b"text/html; charset=utf-8"
     more = [(b"www-authenticate", b"Bearer")] if refused.status == HTTPStatus.UNAUTHORIZED else []
-    await _send(send, refused.status, body, [(b"content-type", b"application/json"), *more])
+    await _send(send, refused.status, body, [(b"content-type", kind), *more])
 
 
 async def _send(send: Send, status: HTTPStatus, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:

@@ -66,6 +66,14 @@ class RunFigures(Engine):
         rows = self.fetch(f"SELECT status, count(*) FROM runs WHERE {_OF_NEWEST} GROUP BY status")  # noqa: S608  # own
         return {status: int(count) for status, count in rows}
 
+    def count_runs_of_agents(self) -> dict[str, int]:
+        """Return the number of runs by the name of their agent, of the newest runs."""
+        rows = self.fetch(
+            "SELECT agent_name, count(*) FROM runs JOIN sessions ON sessions.session_id = runs.session_id"  # noqa: S608
+            f" WHERE {_OF_NEWEST} GROUP BY agent_name"
+        )
+        return {name or "": int(count) for name, count in rows}
+
     def note_repetition(self, run_id: str, of_run_id: str) -> None:
         """Store that a run repeats another one, which has ended."""
         self.write("UPDATE runs SET succeeds = ? WHERE run_id = ?", (of_run_id, run_id))

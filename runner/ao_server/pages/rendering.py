@@ -74,6 +74,7 @@ def page(request: Request, template: str, status: int = 200, **values: object) -
         "path": request.url.path,
         "theme": theme if theme in {"light", "dark"} else "",
         "can_act": can_act(request),
+        "role": getattr(request.state, "role", None),
     }
     return html(fragment(template, **shared, **values), status)
 

@@ -17,6 +17,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.process.runner.orchestrator.calling import client_at, told
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
 
+pytestmark = pytest.mark.thorough
+
 Connect = Callable[[str, str | None], AbstractAsyncContextManager[ClientSession]]
 
 REVIEWER = {

@@ -13,6 +13,8 @@ import pytest
 from tests.foreign_coordinator.recording import Names, load
 from tests.process.server.conftest import BOUND_SECONDS, Served
 
+pytestmark = pytest.mark.thorough
+
 Exchange = dict[str, Any]
 EXCHANGES: Final[list[Exchange]] = load()["exchanges"]
 SCHEMA: Final = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}

@@ -11,6 +11,9 @@ from tests.process.server.conftest import Serve
 EXCLUDED = "positive_data_acceptance"
 """What fits the document may be refused: parameters have to fit the schema of an agent, which is in no document."""
 
+WAITING = "/stream$|/sse/|/worker/(claim|orders)$|^/runner/runs$"
+"""Calls whose answer waits for something."""
+
 
 @pytest.mark.thorough
 def test_no_generated_request_is_answered_otherwise_than_documented(serve: Serve, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from ao_runner.store.opening import StorePlace
 from tests.postgres_server import PostgresServer
 from tests.process.server.conftest import BOUND_SECONDS, EXAMPLES, Serve, Served, wait_for
 
+pytestmark = pytest.mark.thorough
+
 
 @dataclass
 class Receiver:

@@ -14,6 +14,7 @@ COMMANDS = [
     ["resume"],
     ["submit"],
     ["worker"],
+    ["serve"],
     ["mcp"],
     ["runs"],
     ["top"],

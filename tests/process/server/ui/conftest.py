@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.process.server.conftest import Serve, Served, place, postgres, serve
 
@@ -14,6 +14,7 @@ __all__ = ["place", "postgres", "serve"]
 REQUIRED: Final = "AO_TEST_REQUIRES_BROWSER"
 """Set by .ci/run: a missing browser is an error then, and skips nothing."""
 NARROW: Final = 390
+expect.set_options(timeout=60_000)
 SCHEMA: Final = {"type": "object", "required": ["approval"], "properties": {"approval": {"type": "boolean"}}}
 HOSTILE: Final = (
     "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\"></li></ol>"
@@ -73,7 +74,7 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open, its event loop runs, and other tests cannot start their own
 def browser() -> Iterator[Browser]:
     """A headless browser."""
     with sync_playwright() as playwright:

@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
 
+pytestmark = pytest.mark.thorough
+
+MINIATURES = Path(__file__).parents[3] / "miniatures"
 SILENT = {"heartbeat", "usage"}
 
 
@@ -74,6 +78,18 @@ def test_a_page_that_loses_its_server_comes_back_without_a_doubled_entry(serve: 
         shown = page.locator("#timeline > li").evaluate_all("entries => entries.map(entry => entry.id)")
     assert shown == told_events(second, ids["session_id"])
     assert page.locator("#timeline .tool").count() == 80
+
+
+def test_a_message_takes_the_place_of_its_pieces(scripted: Served, open_page: Open) -> None:
+    scripted.add_agent({"name": "piecewise", "profile": str(MINIATURES / "speaks_in_pieces.py")})
+    run_id = start_scripted(scripted, "piecewise")["run_id"]
+    page = open_page(f"{scripted.url}/ui/runs/{run_id}")
+    expect(page.locator("#timeline .delta").nth(2)).to_be_visible()
+    expect(page.locator("#timeline .end .who")).to_have_text("Result", timeout=60_000)
+    expect(page.locator("#timeline .delta")).to_have_count(0)
+    expect(page.locator("#timeline .message")).to_contain_text("word0 word1 word2")
+    page.reload()
+    assert page.locator("#timeline").inner_text().count("word19") == 1
 
 
 def test_what_a_run_did_before_it_failed_stays_on_its_page(scripted: Served, open_page: Open) -> None:

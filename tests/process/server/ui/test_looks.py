@@ -1,10 +1,13 @@
 """Every page in both colours and on a narrow screen, by keyboard, with hostile texts, and for everybody's rights."""
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Page, expect
 
 from tests.process.server.conftest import Served
 from tests.process.server.ui.conftest import NARROW, Open, start_scripted
+
+pytestmark = pytest.mark.thorough
 
 EMPTY_PAGES = ["/ui/runs", "/ui/sessions", "/ui/inbox", "/ui/workers", "/ui/usage", "/ui/nothing"]
 

@@ -11,6 +11,8 @@ from ao_server.gate import COOKIE, login_cookie, tokens_of
 from tests.process.server.conftest import Serve, Served
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
 
+pytestmark = pytest.mark.thorough
+
 HTML = {"accept": "text/html"}
 MAX_BYTES = 200_000
 
@@ -147,6 +149,9 @@ def test_cost_is_told_by_day_and_agent(scripted: Served) -> None:
 def test_an_error_is_a_page_for_browsers_and_json_for_others(scripted: Served) -> None:
     assert "Run not found" in page_of(scripted, "/ui/runs/run_0", 404)
     assert "Not Found" in page_of(scripted, "/nothing", 404)
+    refused = scripted.client.get("/ui/runs", headers={**HTML, "host": "<b>example.com"})
+    assert (refused.status_code, refused.headers["content-type"]) == (403, "text/html; charset=utf-8")
+    assert "&lt;b&gt;example.com" in refused.text
     assert scripted.client.get("/ui/runs/run_0").json() == {"detail": "Run not found"}
     assert scripted.client.get("/").json()["pages"] == "/ui/runs"
 

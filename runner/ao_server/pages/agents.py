@@ -1,0 +1,47 @@
+"""The list of agents, and what one does with an agent as a whole."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import RedirectResponse
+from starlette.responses import Response
+
+from ao_runner.store.store import Store
+from ao_server.api.agents import AgentName, NewStatus, delete_agent, set_status
+from ao_server.context import Context
+from ao_server.pages.rendering import page
+
+routes = APIRouter(include_in_schema=False)
+
+
+@routes.get("/ui/agents")
+async def list_agents(request: Request, context: Context) -> Response:
+    """Show all agents by name."""
+
+    def find(store: Store) -> tuple[object, object]:
+        return store.list_agents(), store.count_runs_of_agents()
+
+    agents, runs = await context.access.read(find)
+    return page(request, "agents.html", agents=agents, runs=runs)
+
+
+@routes.post("/ui/agents/{name}/status")
+async def change_status(
+    context: Context, name: AgentName, status: Annotated[Literal["active", "inactive"], Form()]
+) -> RedirectResponse:
+    """Activate or deactivate an agent."""
+    await set_status(context, name, NewStatus(status=status))
+    return RedirectResponse("/ui/agents", 303)
+
+
+@routes.get("/ui/agents/{name}/delete")
+async def ask_to_delete(request: Request, name: AgentName) -> Response:
+    """Ask whether an agent is to be deleted."""
+    return page(request, "agent_delete.html", name=name)
+
+
+@routes.post("/ui/agents/{name}/delete")
+async def delete(context: Context, name: AgentName) -> RedirectResponse:
+    """Delete an agent. Its sessions stay."""
+    await delete_agent(context, name)
+    return RedirectResponse("/ui/agents", 303)

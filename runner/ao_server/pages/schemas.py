@@ -1,0 +1,102 @@
+"""The named schemas: list, create, read, delete."""
+
+from http import HTTPStatus
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInUse, SchemaRegistry
+from ao_runner.named_schemas.vetting import UnacceptableSchema
+from ao_server.api.schemas import NewSchema, SchemaName, create_schema, delete_schema
+from ao_server.context import Context, ServerContext
+from ao_server.pages.draft import Remark, Verdict, checked_sample, checked_schema, filled_sample, written
+from ao_server.pages.rendering import page
+
+routes = APIRouter(include_in_schema=False)
+
+
+class SchemaDraft(BaseModel):
+    """The fields of the form."""
+
+    name: str = ""
+    description: str = ""
+    output_schema: str = ""
+    output_sample: str = ""
+
+
+SchemaForm = Annotated[SchemaDraft, Form()]
+
+
+@routes.get("/ui/schemas")
+async def list_schemas(request: Request, context: Context) -> Response:
+    """Show all named schemas."""
+    schemas = await context.access.read(lambda store: SchemaRegistry(store).list())
+    return page(request, "schemas.html", schemas=schemas)
+
+
+@routes.get("/ui/schemas/_new")
+async def new_schema(request: Request, context: Context) -> Response:
+    """Show the form for a new schema."""
+    return await _shown(request, context, SchemaDraft())
+
+
+@routes.post("/ui/schemas/_check")
+async def check_schema(
+    request: Request, context: Context, draft: SchemaForm, do: Annotated[str, Form()] = ""
+) -> Response:
+    """Show the form again with what is wrong with the schema, or with a sample."""
+    return await _shown(request, context, draft, do=do)
+
+
+@routes.post("/ui/schemas/_new")
+async def add_schema(request: Request, context: Context, draft: SchemaForm) -> Response:
+    """Store a schema under a name, or show what is wrong."""
+    verdict = await context.access.read(lambda _: checked_schema(draft.output_schema))
+    problem = "" if verdict.value or verdict.problems else "a schema is a JSON object, and not empty"
+    if verdict.problems or verdict.value is None:
+        return await _shown(request, context, draft, problem=problem, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    wanted = {"name": draft.name, "description": draft.description or None, "schema": verdict.value}
+    try:
+        await create_schema(context, NewSchema.model_validate(wanted))
+    except (BadSchemaName, NameTaken, UnacceptableSchema) as error:
+        return await _shown(request, context, draft, problem=str(error), status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    return RedirectResponse(f"/ui/schemas/{quote(draft.name)}", HTTPStatus.SEE_OTHER)
+
+
+@routes.get("/ui/schemas/{name}")
+async def show_schema(request: Request, context: Context, name: SchemaName) -> Response:
+    """Show a named schema."""
+    schema = await context.access.read(lambda store: SchemaRegistry(store).get(name))
+    return page(request, "schema.html", schema=schema, text=written(schema.schema), why_not=_why_not(name, schema))
+
+
+@routes.post("/ui/schemas/{name}/delete")
+async def delete(context: Context, name: SchemaName) -> RedirectResponse:
+    """Delete a schema that no run has used."""
+    await delete_schema(context, name)
+    return RedirectResponse("/ui/schemas", HTTPStatus.SEE_OTHER)
+
+
+def _why_not(name: str, schema: object) -> str:
+    used = int(getattr(schema, "used_by_runs", 0))
+    return str(SchemaInUse(name, used)) if used else ""
+
+
+async def _shown(
+    request: Request, context: ServerContext, draft: SchemaDraft, *, do: str = "", problem: str = "", status: int = 200
+) -> Response:
+    def check(_: object) -> tuple[Verdict, Verdict | None]:
+        verdict = checked_schema(draft.output_schema)
+        if do == "sample-output":
+            draft.output_sample = filled_sample(verdict)
+        return verdict, checked_sample(draft.output_sample, verdict)
+
+    verdict, sample = await context.access.read(check)
+    named = [Remark("$.name", problem)] if problem else []
+    return page(
+        request, "schema_new.html", status, draft=draft, verdict=verdict, sample_verdict=sample, problems=named, do=do
+    )

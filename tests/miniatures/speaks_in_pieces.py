@@ -1,0 +1,16 @@
+#!/usr/bin/env python3
+"""No fault: it says a message in pieces before it says it as a whole."""
+
+import time
+
+from speaking import Speaker  # type: ignore[import-not-found]  # a script finds its own folder
+
+speaker = Speaker(cancel=True)
+speaker.start()
+words = [f"word{n} " for n in range(20)]
+for word in words:
+    piece = [{"type": "text", "text": word}]
+    speaker.say("message_delta", message_id='m"1', role="assistant", content=piece)
+    time.sleep(0.1)
+speaker.say("message", message_id='m"1', role="assistant", content=[{"type": "text", "text": "".join(words)}])
+speaker.result()

@@ -1,0 +1,85 @@
+"""The login of browsers, and what each role sees."""
+
+import pytest
+from playwright.sync_api import expect
+
+from ao_server.gate import COOKIE, Role, tokens_of
+from tests.process.server.conftest import Serve, Served
+from tests.process.server.ui.conftest import Open, add_scripted, chromium
+
+pytestmark = pytest.mark.thorough
+
+
+@pytest.fixture
+def guarded(serve: Serve) -> Served:
+    """A server that demands a token."""
+    chromium()
+    server = serve("--token", "--no-worker")
+    server.client.headers["authorization"] = f"Bearer {tokens_of(server.home)['client']}"
+    add_scripted(server, "reviewer")
+    return server
+
+
+@pytest.mark.parametrize("role", ["client", "reader"])
+def test_a_login_leads_to_the_page_that_was_asked_for(guarded: Served, open_page: Open, role: Role) -> None:
+    page = open_page(f"{guarded.url}/ui/agents?x=1")
+    page.get_by_label("Token").fill(tokens_of(guarded.home)[role])
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{guarded.url}/ui/agents?x=1")
+    (cookie,) = page.context.cookies()
+    assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == (COOKIE, True, "Strict")
+    assert cookie["value"] not in tokens_of(guarded.home).values()
+    acts = 1 if role == "client" else 0
+    expect(page.get_by_role("link", name="New agent")).to_have_count(acts)
+    expect(page.get_by_role("link", name="Run reviewer")).to_have_count(acts)
+    page.get_by_role("link", name="reviewer", exact=True).click()
+    expect(page.get_by_role("button", name="Save", exact=True)).to_have_count(acts)
+    page.goto(f"{guarded.url}/ui/agents/reviewer/run")
+    expect(page.get_by_role("button", name="Run", exact=True)).to_have_count(acts)
+    status = 303 if role == "client" else 403
+    assert page.request.post(f"{guarded.url}/ui/agents/reviewer/delete", max_redirects=0).status == status
+    page.get_by_role("button", name="Log out").click()
+    expect(page).to_have_url(f"{guarded.url}/login")
+    page.goto(f"{guarded.url}/ui/runs")
+    expect(page).to_have_url(f"{guarded.url}/login?back=/ui/runs")
+
+
+def test_a_wrong_token_is_told(guarded: Served, open_page: Open) -> None:
+    page = open_page(f"{guarded.url}/ui/runs")
+    page.get_by_label("Token").fill("wrong")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_have_text("This token is not known here.")
+    assert page.context.cookies() == []
+    page.get_by_label("Token").fill(tokens_of(guarded.home)["worker"])
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("the token of a worker")
+    assert page.context.cookies() == []
+    expect(page.get_by_role("button", name="Log out")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    "back", ["//evil.example", "https://evil.example/ui/", "/ui/\\evil", "/ui/x\r\nset-cookie: a=b", ""]
+)
+def test_a_login_leads_to_no_foreign_page(guarded: Served, back: str) -> None:
+    answer = guarded.client.post("/login", data={"token": tokens_of(guarded.home)["reader"], "back": back})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/ui/runs")
+
+
+def test_the_cookie_is_secure_behind_https(guarded: Served) -> None:
+    token = {"token": tokens_of(guarded.home)["reader"]}
+    plain = guarded.client.post("/login", data=token).headers["set-cookie"]
+    secure = guarded.client.post("/login", data=token, headers={"x-forwarded-proto": "https"}).headers["set-cookie"]
+    assert "Secure" not in plain
+    assert "Secure" in secure
+
+
+def test_a_foreign_page_can_neither_log_in_nor_out(guarded: Served) -> None:
+    headers = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+    for path in ("/login", "/logout"):
+        assert guarded.client.post(path, data={"token": "x"}, headers=headers).status_code == 403
+
+
+def test_a_server_without_tokens_asks_for_none(serve: Serve) -> None:
+    server = serve("--no-worker")
+    assert "asks nobody for a token" in server.client.get("/login").text
+    assert "set-cookie" not in server.client.post("/login", data={"token": "x"}).headers
