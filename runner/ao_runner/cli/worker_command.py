@@ -120,7 +120,7 @@ class WorkerArguments(TypedDict):
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="Lease of a local run; renewed while the worker is alive.",
+    help="Lease of a run of a store or of `ao serve`; renewed while the worker is alive.",
 )
 @click.option(
     "--tag",

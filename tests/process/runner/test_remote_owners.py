@@ -1,0 +1,87 @@
+"""Workers that use a store through a server, and so have no locked file on its host."""
+
+from pathlib import Path
+
+import pytest
+
+from ao_runner.runs.lost_runs import fail_lost_runs, fail_stranded_runs
+from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import Offer, QueuedRun, Run, Session, timestamp
+from ao_runner.store.sqlite_store import SqliteStore
+from ao_runner.store.store import Store
+
+REMOTE = Offer("remote-1", host="elsewhere")
+
+
+def queue(store: Store, run_id: str, *, resumes: bool = False) -> None:
+    """Queue the first run of the session `ses_1`, or a further one."""
+    if not resumes:
+        store.add_session(Session("ses_1", timestamp(), "echo", "echo", "/project", {"name": "greeter"}))
+    mode = "resume" if resumes else "start"
+    store.enqueue(QueuedRun(Run(run_id, "ses_1", mode, {"prompt": "Hi"}, timestamp()), "echo"))  # type: ignore[arg-type]  # one of both
+
+
+def claim(store: Store, offer: Offer) -> list[str]:
+    with store.transaction():
+        return [one.queued.run.run_id for one in store.claim_runs(offer, 1, lambda reason, _: pytest.fail(str(reason)))]
+
+
+def perform(store: Store, offer: Offer, run_id: str) -> None:
+    assert claim(store, offer) == [run_id]
+    store.begin_attempt(run_id, 1, timestamp(), offer.owner, offer.host)
+    store.bind_session("ses_1", "its own")
+    store.end_attempt(run_id, 1, "completed", timestamp(), None)
+
+
+def test_a_remote_worker_keeps_its_runs_as_long_as_its_lease(store: Store) -> None:
+    store.join(REMOTE)
+    assert store.living_owners()["remote-1"].host == "elsewhere"
+    queue(store, "run_1")
+    assert claim(store, REMOTE) == ["run_1"]
+    store.begin_attempt("run_1", 1, timestamp(), REMOTE.owner, REMOTE.host)
+    assert fail_lost_runs(store) == []
+    assert store.renew_leases("remote-1", 30) == {("run_1", 1)}
+    over = "UPDATE workers SET lease_until = 0"
+    store.write(over if isinstance(store, SqliteStore) else "UPDATE workers SET lease_until = 'epoch'")
+    assert fail_lost_runs(store) == ["run_1"]
+    assert store.living_owners() == {}
+
+
+def test_a_lease_from_before_the_last_start_of_the_machine_is_over(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path) as store:
+        store.join(REMOTE)
+        store.write("UPDATE workers SET lease_until = lease_until + 1e6")
+        assert store.living_owners() == {}
+
+
+def test_a_session_of_a_remote_host_is_resumed_there(store: Store) -> None:
+    store.join(REMOTE)
+    queue(store, "run_1")
+    perform(store, REMOTE, "run_1")
+    queue(store, "run_2", resumes=True)
+    with own_runs(store.home) as here:
+        assert claim(store, Offer(here)) == []
+    assert claim(store, Offer("remote-2", host="another")) == []
+    assert claim(store, REMOTE) == ["run_2"]
+
+
+def test_a_session_of_this_host_is_resumed_here(store: Store) -> None:
+    with own_runs(store.home) as here:
+        store.join(Offer(here))
+        queue(store, "run_1")
+        perform(store, Offer(here), "run_1")
+        queue(store, "run_2", resumes=True)
+        assert claim(store, REMOTE) == []
+        assert claim(store, Offer(here)) == ["run_2"]
+
+
+def test_a_session_of_a_remote_host_that_is_gone_is_unavailable(store: Store) -> None:
+    store.join(REMOTE)
+    queue(store, "run_1")
+    perform(store, REMOTE, "run_1")
+    queue(store, "run_2", resumes=True)
+    store.write("UPDATE runs SET queued_at = '2026-01-01T00:00:00.000Z' WHERE run_id = 'run_2'")
+    assert fail_stranded_runs(store, 60) == []
+    store.write("DELETE FROM workers")
+    assert fail_stranded_runs(store, 60) == ["run_2"]
+    assert store.list_runs("ses_1")[1].error_type == "session_unavailable"
