@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import html
 import json
+import math
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -15,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import quote
 
 from ao_runner.home import private_folder
+from ao_server.rates import RateLimit
 
 Role = Literal["reader", "client", "worker"]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -26,6 +28,10 @@ COOKIE: Final = "ao_login"
 TOKEN_BYTES: Final = 32
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Of one request: a worker hands over events of up to 16 MiB."""
+MOST_REQUESTS: Final = 2000
+"""Of one address in a second. Twenty workers and a hundred clients on one machine send a third of it."""
+MOST_WRONG_TOKENS: Final = 30
+"""Of one address in a minute; then logins and requests without a valid token are refused until the minute is over."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN_PATHS: Final = ("/health", "/login", "/logout", "/static/")
 """What everybody may see."""
@@ -79,6 +85,7 @@ class GatePolicy:
 class _Refused(Exception):
     status: HTTPStatus
     reason: str
+    retry_after_seconds: float | None = None
 
 
 class Gate:
@@ -87,6 +94,8 @@ class Gate:
     def __init__(self, inside: Application, policy: GatePolicy) -> None:
         self._inside = inside
         self._policy = policy
+        self._requests = RateLimit(MOST_REQUESTS, 1.0)
+        self._wrong_tokens = RateLimit(MOST_WRONG_TOKENS, 60.0)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -94,10 +103,14 @@ class Gate:
             await self._inside(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        sender = str((scope.get("client") or ("",))[0])
+        send = self._counting(send, sender)
         try:
+            self._requests.count(sender)
+            _check_rate(self._requests, "requests", sender)
             self._check_text(scope)
             self._check_origin(scope["method"], headers)
-            scope["state"] = {**scope.get("state", {}), "role": self._admit(scope, headers)}
+            scope["state"] = {**scope.get("state", {}), "role": self._admit(scope, headers, sender)}
             if int(headers.get("content-length") or 0) > MAX_BODY_BYTES:
                 raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
         except _Refused as refused:
@@ -107,6 +120,16 @@ class Gate:
             await _answer(send, scope, _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is no number"))
             return
         await self._inside(scope, _limited(receive), _with_headers(send))
+
+    def _counting(self, send: Send, sender: str) -> Send:
+        """Count the answers that say that a token is wrong, so that nobody can try many."""
+
+        async def send_some(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == HTTPStatus.UNAUTHORIZED:
+                self._wrong_tokens.count(sender)
+            await send(message)
+
+        return send_some
 
     @staticmethod
     def _check_text(scope: Message) -> None:
@@ -126,13 +149,16 @@ class Gate:
         if is_foreign or headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
             raise _Refused(HTTPStatus.FORBIDDEN, "another site's page must not change anything here")
 
-    def _admit(self, scope: Message, headers: Mapping[str, str]) -> Role | None:
+    def _admit(self, scope: Message, headers: Mapping[str, str], sender: str) -> Role | None:
         """Return the role of the sender; None if there are no tokens."""
         path, method = scope["path"], scope["method"]
+        if path == "/login" and method not in SAFE:
+            _check_rate(self._wrong_tokens, "wrong tokens", sender)
         if self._policy.tokens is None or path.startswith(OPEN_PATHS):
             return None
         role = self._role(headers)
         if role is None:
+            _check_rate(self._wrong_tokens, "wrong tokens", sender)
             raise _Refused(HTTPStatus.UNAUTHORIZED, "missing or invalid token; send Authorization: Bearer TOKEN")
         if not may(role, method, path):
             raise _Refused(HTTPStatus.FORBIDDEN, f"role {role} must not {method} {path[:200]}")
@@ -203,6 +229,12 @@ def _with_headers(send: Send) -> Send:
     return send_some
 
 
+def _check_rate(limit: RateLimit, what: str, sender: str) -> None:
+    if (seconds := limit.wait_seconds(sender)) > 0:
+        reason = f"too many {what} from {sender}; wait for {math.ceil(seconds)} s"
+        raise _Refused(HTTPStatus.TOO_MANY_REQUESTS, reason, seconds)
+
+
 async def _answer(send: Send, scope: Message, refused: _Refused) -> None:
     accepts = dict(scope["headers"]).get(b"accept", b"")
     if refused.status == HTTPStatus.UNAUTHORIZED and b"text/html" in accepts and scope["method"] in SAFE:
@@ -215,6 +247,8 @@ async def _answer(send: Send, scope: Message, refused: _Refused) -> None:
         phrase, reason = refused.status.phrase, html.escape(refused.reason)
         body, kind = _PAGE.format(phrase=phrase, reason=reason).encode(), b"text/html; charset=utf-8"
     more = [(b"www-authenticate", b"Bearer")] if refused.status == HTTPStatus.UNAUTHORIZED else []
+    if refused.retry_after_seconds is not None:
+        more = [(b"retry-after", str(math.ceil(refused.retry_after_seconds)).encode())]
     await _send(send, refused.status, body, [(b"content-type", kind), *more])
 
 

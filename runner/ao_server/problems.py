@@ -61,6 +61,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
         HTTPStatus.CONFLICT: "The state of a thing does not allow it.",
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
         HTTPStatus.UNPROCESSABLE_ENTITY: "A field is invalid.",
+        HTTPStatus.TOO_MANY_REQUESTS: "Too many requests, or wrong tokens, from this address; see Retry-After.",
         HTTPStatus.SERVICE_UNAVAILABLE: "The store cannot be used now; retry.",
     }.items()
 }
