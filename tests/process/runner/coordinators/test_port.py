@@ -21,7 +21,12 @@ Story = Callable[[Driver, Coordinator], Awaitable[None]]
 Perform = Callable[[Story], None]
 
 
-@pytest.fixture(params=[*DRIVERS, "postgres", "serve-postgres"])
+NAMES = [*DRIVERS, "postgres", "serve-postgres"]
+OF_A_SERVER = ("serve", "serve-older", "serve-postgres")
+PARAMS = [pytest.param(name, marks=pytest.mark.thorough if name in OF_A_SERVER else ()) for name in NAMES]
+
+
+@pytest.fixture(params=PARAMS)
 def perform(request: pytest.FixtureRequest, tmp_path: Path) -> Perform:
     """Return what performs a story with one implementation, within a bound."""
     if request.param.endswith("postgres"):
