@@ -18,6 +18,7 @@ from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
 from ao_server.api import (
     agents,
+    limits,
     older_sessions,
     runners,
     runs,
@@ -88,7 +89,7 @@ def build_application(
     app.state.policy = policy
     for part in (
         general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes, webhooks.routes,
-        workers.routes, runners.routes, older_sessions.routes,
+        workers.routes, runners.routes, older_sessions.routes, limits.routes,
     ):  # fmt: skip
         app.include_router(part)
     for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes):

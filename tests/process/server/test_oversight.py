@@ -1,0 +1,131 @@
+"""What a person can see and do about the whole: limits, pauses, leases of workers, the record of actions, search."""
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from ao_runner.store.opening import StorePlace
+from ao_server.gate import tokens_of
+from tests.process.server.conftest import Serve, Served
+
+pytestmark = pytest.mark.thorough
+HTML = {"accept": "text/html"}
+REMOTE = "remote-of-a-test"
+
+
+@pytest.fixture
+def server(serve: Serve, place: StorePlace) -> Served:
+    """A server without a worker, with each engine."""
+    return serve("--no-worker", home=place.home / "home", store=place.url)
+
+
+def queued(server: Served, profile: str = "reviewer", **parameters: Any) -> dict[str, Any]:
+    body = {"type": "start_session", "parameters": {"prompt": "x", **parameters}, "profile": profile}
+    return dict(server.client.post("/runs", json=body).raise_for_status().json())
+
+
+def joined(server: Served, lease_seconds: float = 120) -> None:
+    """Join a worker that performs nothing."""
+    offer = {"owner": REMOTE, "host": "elsewhere", "profiles": ["reviewer"], "lease_seconds": lease_seconds}
+    call(server, "join", offer=offer)
+
+
+def call(server: Served, name: str, **fields: Any) -> Any:
+    body = {"worker_id": REMOTE, **fields}
+    return server.client.post(f"/worker/{name}", json=body).raise_for_status().json()
+
+
+def posted(server: Served, path: str, **form: str) -> httpx.Response:
+    return server.client.post(path, data=form, headers=HTML)
+
+
+def row_of(page: str, name: str) -> str:
+    """Return the texts of the row of a profile or worker."""
+    (row,) = (one for one in re.findall(r"<tr>.*?</tr>", page, re.DOTALL) if f"<td>{name}" in one)
+    return " ".join(re.sub("<[^>]+>", " ", row).split())
+
+
+def load_of(server: Served, name: str) -> str:
+    page = server.client.get("/ui/workers", headers=HTML).raise_for_status().text
+    return row_of(page.partition("<h2>Load</h2>")[2].partition("</section>")[0], name)
+
+
+def test_a_limit_holds_until_it_is_removed(server: Served) -> None:
+    limits = server.client
+    assert limits.put("/limits/agent/triage", json={"most": 2}).json() == {"kind": "agent", "name": "triage", "most": 2}
+    assert limits.put("/limits/profile//opt/a%20b", json={"most": 0}).status_code == 200
+    found = {(one["kind"], one["name"]): one["most"] for one in limits.get("/limits").json()["limits"]}
+    assert found == {("agent", "triage"): 2, ("profile", "/opt/a b"): 0}
+    assert limits.delete("/limits/agent/triage").status_code == 204
+    assert limits.delete("/limits/profile//opt/a%20b").status_code == 204
+    assert limits.delete("/limits/agent/triage").status_code == 404
+    assert limits.get("/limits").json() == {"limits": []}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/limits/pause/x", {"most": 1}, "kind"),
+        ("/limits/agent/x", {"most": -1}, "most"),
+        ("/limits/agent/x", {"most": 10**12}, "most"),
+        ("/limits/agent/x", {"most": 1, "until": "now"}, "until"),
+        (f"/limits/agent/{'x' * 1001}", {"most": 1}, "name"),
+    ],
+)
+def test_a_bad_limit_is_refused(serve: Serve, path: str, body: dict[str, Any], field: str) -> None:
+    answer = serve("--no-worker").client.put(path, json=body)
+    assert answer.status_code == 422
+    assert answer.json()["detail"][0]["loc"][-1] == field
+
+
+def test_runs_of_a_paused_profile_wait_until_it_is_resumed(served: Served) -> None:
+    profile = served.ended(served.start("echo", {"message": "a"})["run_id"])["profile"]
+    assert posted(served, "/ui/workers/pause", profile=profile).headers["location"] == "/ui/workers"
+    run_id = served.start("echo", {"message": "b"})["run_id"]
+    assert load_of(served, profile).startswith(f"{profile} 1 0 ")
+    assert "paused Resume" in load_of(served, profile)
+    assert served.run(run_id)["waiting"] == f"limit of profile {profile}: 0 of 0 run"
+    posted(served, "/ui/workers/resume", profile=profile)
+    assert served.ended(run_id)["status"] == "completed"
+    assert load_of(served, profile).endswith("Pause")
+
+
+def test_a_pause_does_not_lose_a_limit(server: Served) -> None:
+    server.client.put("/limits/profile/reviewer", json={"most": 3})
+    assert "at most 3 at a time" in load_of(server, "reviewer")
+    refused = posted(server, "/ui/workers/pause", profile="reviewer")
+    assert refused.status_code == 409
+    assert "ao limits" in refused.text
+    posted(server, "/ui/workers/resume", profile="reviewer")
+    (limit,) = server.client.get("/limits").json()["limits"]
+    assert (limit["name"], limit["most"]) == ("reviewer", 3)
+
+
+@pytest.mark.parametrize("profile", ["", "x\0y", "x" * 1001])
+def test_a_bad_name_is_not_paused(serve: Serve, profile: str) -> None:
+    assert posted(serve("--no-worker"), "/ui/workers/pause", profile=profile).status_code == 422
+
+
+def test_the_page_of_workers_tells_runs_and_lease(server: Served) -> None:
+    joined(server)
+    queued(server)
+    assert len(call(server, "claim", slots=1, claim_id="one")["assignments"]) == 1
+    page = server.client.get("/ui/workers", headers=HTML).text
+    runs, seconds = re.findall(r" (\d+) (\d+) s$", row_of(page, "elsewhere"))[0]
+    assert runs == "1"
+    assert 60 < int(seconds) <= 120
+
+
+def test_a_reader_cannot_pause(serve: Serve) -> None:
+    server = serve("--token", "--no-worker")
+    tokens = tokens_of(server.home)
+    as_client, as_reader = ({"authorization": f"Bearer {tokens[role]}"} for role in ("client", "reader"))
+    server.client.put("/limits/profile/reviewer", json={"most": 0}, headers=as_client).raise_for_status()
+    page = server.client.get("/ui/workers", headers={**HTML, **as_reader}).text
+    assert "paused" in page
+    assert "/ui/workers/" not in page.replace("/ui/workers?check", "")
+    for path in ("/ui/workers/pause", "/ui/workers/resume"):
+        assert server.client.post(path, data={"profile": "reviewer"}, headers=as_reader).status_code == 403
+    assert server.client.delete("/limits/profile/reviewer", headers=as_reader).status_code == 403
