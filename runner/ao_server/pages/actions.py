@@ -16,6 +16,7 @@ from ao_server.api.runs import RunId, found_run, stopped, submitted
 from ao_server.api.sessions import SessionId
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
+from ao_server.recording import note_targets
 from ao_server.submission import NO_AGENT, NewRun
 
 routes = APIRouter(include_in_schema=False)
@@ -50,6 +51,7 @@ async def act_on_many(
     for state in states:
         is_open = state.run.status in OPEN_STATUSES
         if action == "cancel" and is_open:
+            note_targets(state.run.run_id)
             await stopped(context, state)
         elif action == "again" and not is_open:
             await _repeated(context, state.run.run_id)
@@ -67,6 +69,7 @@ async def resume(context: Context, session_id: SessionId, prompt: Annotated[str,
 @routes.post("/ui/workers/pause")
 async def pause(context: Context, profile: Profile) -> RedirectResponse:
     """Let no other run of a profile begin."""
+    note_targets(profile)
     await pause_profile(context, profile)
     return _see("/ui/workers")
 
@@ -74,6 +77,7 @@ async def pause(context: Context, profile: Profile) -> RedirectResponse:
 @routes.post("/ui/workers/resume")
 async def end_pause(context: Context, profile: Profile) -> RedirectResponse:
     """Let runs of a profile begin again."""
+    note_targets(profile)
     await resume_profile(context, profile)
     return _see("/ui/workers")
 

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ao_protocol.documents import Description
@@ -22,6 +22,9 @@ from ao_server.pages.rendering import page
 from ao_server.pages.run_view import seconds_between
 
 routes = APIRouter(include_in_schema=False)
+ACTIONS_AT_ONCE: Final = 200
+ACTIONS_DAYS: Final = 90
+"""For how long actions are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,16 @@ def _described(executor: Executor, check: bool, environ: Mapping[str, str]) -> t
         return describe_executor(executor, bare_environment(environ)), None
     except (DescribeFailed, OSError) as error:
         return None, str(error)
+
+
+@routes.get("/ui/actions")
+async def actions(
+    request: Request, context: Context, before: Annotated[int | None, Query(ge=1, lt=2**62)] = None
+) -> Response:
+    """Show what clients and pages have changed, newest first."""
+    found = await context.access.read(lambda store: store.list_actions(before, ACTIONS_AT_ONCE + 1))
+    older = found[ACTIONS_AT_ONCE - 1].number if len(found) > ACTIONS_AT_ONCE else None
+    return page(request, "actions.html", actions=found[:ACTIONS_AT_ONCE], older=older, days=ACTIONS_DAYS)
 
 
 @routes.get("/ui/usage")

@@ -6,9 +6,14 @@ from typing import Any
 import httpx
 import pytest
 
+from ao_runner.store.action_table import Action
 from ao_runner.store.opening import StorePlace
+from ao_runner.store.store import Store
 from ao_server.gate import tokens_of
-from tests.process.server.conftest import Serve, Served
+from tests.process.runner.conftest import store
+from tests.process.server.conftest import Serve, Served, wait_for
+
+__all__ = ["store"]
 
 pytestmark = pytest.mark.thorough
 HTML = {"accept": "text/html"}
@@ -129,3 +134,83 @@ def test_a_reader_cannot_pause(serve: Serve) -> None:
     for path in ("/ui/workers/pause", "/ui/workers/resume"):
         assert server.client.post(path, data={"profile": "reviewer"}, headers=as_reader).status_code == 403
     assert server.client.delete("/limits/profile/reviewer", headers=as_reader).status_code == 403
+
+
+def actions_of(server: Served, query: str = "") -> list[tuple[str, str, str]]:
+    """Return role, request and target of each action on a page, newest first."""
+    page = server.client.get(f"/ui/actions{query}", headers=HTML).raise_for_status().text
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr><td.*?</tr>", page, re.DOTALL)]
+    return [(role, what, target) for role, what, target, _ in cells]
+
+
+def test_what_clients_and_pages_change_is_recorded(server: Served) -> None:
+    run_id = queued(server)["run_id"]
+    joined(server)
+    call(server, "heartbeat", held=[])
+    server.client.post("/agents/check", json={"name": "x"})
+    server.client.post("/runs", json={"type": "none"})
+    server.client.delete("/limits/agent/none")
+    posted(server, "/ui/workers/pause", profile="reviewer")
+    posted(server, "/ui/runs/actions", action="cancel", run_id=run_id)
+    posted(server, f"/ui/runs/{run_id}/again")
+    server.client.get("/ui/runs", headers=HTML)
+    wait_for(lambda: len(actions_of(server)) == 4)
+    (again, *earlier) = actions_of(server)
+    assert again[:2] == ("no token", f"POST /ui/runs/{run_id}/again")
+    assert again[2].startswith("run_")
+    assert again[2] != run_id
+    assert earlier == [
+        ("no token", "POST /ui/runs/actions", run_id),
+        ("no token", "POST /ui/workers/pause", "reviewer"),
+        ("no token", "POST /runs", run_id),
+    ]
+
+
+def test_an_action_is_recorded_with_the_role_of_its_token(serve: Serve) -> None:
+    server = serve("--token", "--no-worker")
+    tokens = tokens_of(server.home)
+    body = {"type": "start_session", "parameters": {"prompt": "x"}, "profile": "reviewer"}
+    for role in ("client", "worker", "reader"):
+        server.client.post("/runs", json=body, headers={"authorization": f"Bearer {tokens[role]}"})
+    server.client.headers["authorization"] = f"Bearer {tokens['reader']}"
+    wait_for(lambda: len(actions_of(server)) == 2)
+    assert [(role, what) for role, what, _ in actions_of(server)] == [
+        ("worker", "POST /runs"),
+        ("client", "POST /runs"),
+    ]
+
+
+def test_a_stopped_server_has_recorded_every_action_and_pages_list_them_all(serve: Serve, place: StorePlace) -> None:
+    server = serve("--no-worker", home=place.home / "home", store=place.url)
+    for number in range(230):
+        server.client.put(f"/limits/agent/a{number}", json={"most": 1}).raise_for_status()
+    server.__exit__(None, None, None)
+    again = serve("--no-worker", home=place.home / "home", store=place.url)
+    first = actions_of(again)
+    page = again.client.get("/ui/actions", headers=HTML).text
+    older = actions_of(again, re.findall(r'href="/ui/actions(\?before=\d+)">Older', page)[0])
+    assert (len(first), len(older)) == (200, 30)
+    assert [what for _, what, _ in first + older] == [f"PUT /limits/agent/a{number}" for number in reversed(range(230))]
+
+
+def test_what_a_tool_of_mcp_does_is_recorded(server: Served) -> None:
+    server.add_agent({"name": "waiting", "profile": "reviewer"})
+    arguments = {"agent_name": "waiting", "parameters": {"prompt": "x"}, "mode": "async_poll"}
+    for method, more in (("tools/list", {}), ("tools/call", {"name": "start_agent_session", "arguments": arguments})):
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": more}
+        answer = server.client.post("/mcp", json=body, headers={"accept": "application/json, text/event-stream"})
+        assert '"isError":true' not in answer.text
+    wait_for(lambda: len(actions_of(server)) == 2)
+    assert [one[:2] for one in actions_of(server)] == [("mcp", "POST /runs"), ("no token", "POST /agents")]
+
+
+@pytest.mark.parametrize("before", ["0", "-1", "x", str(2**64)])
+def test_an_odd_page_of_actions_is_refused(serve: Serve, before: str) -> None:
+    assert serve("--no-worker").client.get("/ui/actions", params={"before": before}).status_code == 422
+
+
+def test_old_actions_are_forgotten(store: Store) -> None:
+    for at in ("2026-01-01T00:00:00.000Z", "2026-02-01T00:00:00.000Z"):
+        store.add_actions([Action(at, "client", "POST /runs", "")])
+    assert store.forget_actions("2026-01-31T00:00:00.000Z") == 1
+    assert [one.at for one in store.list_actions(None, 10)] == ["2026-02-01T00:00:00.000Z"]
