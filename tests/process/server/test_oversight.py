@@ -1,13 +1,16 @@
 """What a person can see and do about the whole: limits, pauses, leases of workers, the record of actions, search."""
 
+import json
 import re
 from typing import Any
 
 import httpx
 import pytest
 
+from ao_runner.store import run_figures
 from ao_runner.store.action_table import Action
 from ao_runner.store.opening import StorePlace
+from ao_runner.store.records import QueuedRun, Run, RunFilter, Session
 from ao_runner.store.store import Store
 from ao_server.gate import tokens_of
 from tests.process.runner.conftest import store
@@ -214,3 +217,55 @@ def test_old_actions_are_forgotten(store: Store) -> None:
         store.add_actions([Action(at, "client", "POST /runs", "")])
     assert store.forget_actions("2026-01-31T00:00:00.000Z") == 1
     assert [one.at for one in store.list_actions(None, 10)] == ["2026-02-01T00:00:00.000Z"]
+
+
+def ended(store: Store, number: int, answer: str, *, prompt: str = "x", escapes: bool = True) -> str:
+    """Store a session with a run that has ended with an answer."""
+    run_id = f"run_{number}"
+    now = "2026-01-01T00:00:00.000Z"
+    store.add_session(Session(f"ses_{number}", now, "claude", "/x", "/", {"name": "a"}))
+    store.enqueue(QueuedRun(Run(run_id, f"ses_{number}", "start", {"prompt": prompt}, now), "reviewer"))
+    lines = [{"event_type": "message", "text": "said before"}, {"event_type": "result", "text": answer}]
+    for seq, line in enumerate(lines, 1):
+        store.insert_events(run_id, seq, [json.dumps(line, ensure_ascii=escapes).encode()])
+    store.end_run(run_id, "completed", now, None)
+    return run_id
+
+
+def found(store: Store, text: str, **more: Any) -> list[str]:
+    return [state.run.run_id for state in store.search_runs(RunFilter(text=text, **more))]
+
+
+def test_search_finds_parameters_and_results(store: Store) -> None:
+    with store.transaction():
+        ended(store, 1, "The Deploy is blocked", prompt='50% of "A_B"')
+        ended(store, 2, "Alles Grüne ist gut")
+        ended(store, 3, "Alles Grüne ist gut", escapes=False)
+        store.enqueue(QueuedRun(Run("run_4", "ses_3", "resume", {"prompt": "deploy"}, "2026"), "reviewer"))
+    assert found(store, "DEPLOY") == ["run_4", "run_1"]
+    assert found(store, "deploy", statuses=("completed",), agent="a", equal={"profile": "reviewer"}) == ["run_1"]
+    assert found(store, "grüne") == ["run_3", "run_2"]
+    assert found(store, '50% of "a_b"') == ["run_1"]
+    assert found(store, "_%") == []
+    assert found(store, "said before") == []
+
+
+def test_search_looks_into_the_results_of_the_newest_runs_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_figures, "RUNS_WITH_RESULTS", 2)
+    with store.transaction():
+        for number in range(4):
+            ended(store, number, "the needle")
+    assert found(store, "needle") == ["run_3", "run_2"]
+    assert found(store, "needle", before=store.find_states("run_3")[0].number) == ["run_2"]
+
+
+def test_pages_and_the_api_search_results(served: Served) -> None:
+    run_id = served.start("echo", {"message": "a"})["run_id"]
+    served.ended(run_id)
+    result = served.client.get(f"/runs/{run_id}/result").json()["validated_output"]
+    assert result["echo"] == ["a"]
+    assert [run["run_id"] for run in served.client.get("/runs", params={"text": "echo"}).json()["runs"]] == [run_id]
+    page = served.client.get("/ui/runs", params={"text": "echo"}, headers=HTML).text
+    assert f'id="r-{run_id}"' in page
+    assert "newest 5,000 runs" in page
+    assert "No run fits" in served.client.get("/ui/runs", params={"text": "neither here nor there"}, headers=HTML).text
