@@ -24,7 +24,9 @@ class NewLimit(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    most: int = Field(ge=0, le=MOST, description="0 pauses: runs that are running go on, and no other one begins.")
+    most: int = Field(
+        strict=True, ge=0, le=MOST, description="0 pauses: runs that are running go on, and no other one begins."
+    )
 
 
 @routes.get("")

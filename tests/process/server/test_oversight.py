@@ -77,6 +77,7 @@ def test_a_limit_holds_until_it_is_removed(server: Served) -> None:
     [
         ("/limits/pause/x", {"most": 1}, "kind"),
         ("/limits/agent/x", {"most": -1}, "most"),
+        ("/limits/agent/x", {"most": False}, "most"),
         ("/limits/agent/x", {"most": 10**12}, "most"),
         ("/limits/agent/x", {"most": 1, "until": "now"}, "until"),
         (f"/limits/agent/{'x' * 1001}", {"most": 1}, "name"),
