@@ -18,6 +18,7 @@ from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
 from ao_server.api import (
     agents,
+    limits,
     older_sessions,
     runners,
     runs,
@@ -41,6 +42,7 @@ from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
 from ao_server.problems import RESPONSES, handle_errors
 from ao_server.receivers import ReceiverPolicy
+from ao_server.recording import ActionLog, Recording
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
 from ao_server.webhook_sending import send_messages
@@ -61,12 +63,12 @@ def build_application(
     access: StoreAccess, hosting: Hosting, policy: GatePolicy, receivers: ReceiverPolicy
 ) -> tuple[FastAPI, Application]:
     """Return the application, and the same behind its gate. The lifespan owns `access`."""
-    live = LiveSessions(access)
+    live, actions_log = LiveSessions(access), ActionLog(access)
     context = ServerContext(access, live, hosting, JoinedWorkers(access), OlderRunners(access, tell), receivers)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with access, asyncio.TaskGroup() as tasks:
+        async with access, actions_log, asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(live.look()), tasks.create_task(_sweep(context))]
             beside += [tasks.create_task(announce_ends(context)), tasks.create_task(send_messages(access, receivers))]
             beside += [tasks.create_task(mcp.serve())]
@@ -88,7 +90,7 @@ def build_application(
     app.state.policy = policy
     for part in (
         general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes, webhooks.routes,
-        workers.routes, runners.routes, older_sessions.routes,
+        workers.routes, runners.routes, older_sessions.routes, limits.routes,
     ):  # fmt: skip
         app.include_router(part)
     for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes):
@@ -96,6 +98,7 @@ def build_application(
     for pages in (login.routes, agent_pages.routes, editor.routes, run_dialog.routes, schema_pages.routes):
         app.include_router(pages)
     serve_static_files(app)
+    app.add_middleware(Recording, log=actions_log)
     mcp = McpEndpoint(app, live.closing)
     app.router.routes.append(mcp.route)
     handle_errors(app)
@@ -122,7 +125,7 @@ class SignalledServer(uvicorn.Server):
 
 
 async def _sweep(context: ServerContext) -> None:
-    """End the runs of dead workers, also while no worker is there to do it, and forget old answers once an hour."""
+    """End the runs of dead workers, also while no worker is there to do it, and forget once an hour what is old."""
     forget_at = 0.0
     while True:
         with suppress(RunnerError, CoordinatorUnavailable):
@@ -130,5 +133,7 @@ async def _sweep(context: ServerContext) -> None:
             if time.monotonic() >= forget_at:
                 before = timestamp(datetime.now(UTC) - ANSWERS_KEPT)
                 await context.access.write(lambda store: store.forget_answers(before))  # noqa: B023  # awaited here
+                old = timestamp(datetime.now(UTC) - timedelta(days=oversight.ACTIONS_DAYS))
+                await context.access.write(lambda store: store.forget_actions(old))  # noqa: B023  # awaited here
                 forget_at = time.monotonic() + 3600
         await asyncio.sleep(SWEEP_SECONDS)

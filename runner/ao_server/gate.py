@@ -189,10 +189,7 @@ def may(role: Role, method: str, path: str) -> bool:
     parts = path.strip("/").split("/")
     if (parts[0], method) == ("runners", "DELETE"):
         return role in {"worker", "client"}
-    is_workers = parts[0] in {"runner", "worker"} or (
-        parts[0] == "sessions" and (method, *parts[2:]) in {("POST", "bind"), ("POST", "events"), ("PATCH", "metadata")}
-    )
-    if is_workers:
+    if is_call_of_worker(method, path):
         return role == "worker"
     if parts[0] == "webhooks":  # a URL may be as good as a token
         return role == "client"
@@ -201,6 +198,14 @@ def may(role: Role, method: str, path: str) -> bool:
     if role == "worker":  # an agent that starts agents asks through its worker
         return parts[0] in {"runs", "sessions"}
     return role == "client"
+
+
+def is_call_of_worker(method: str, path: str) -> bool:
+    """Return whether a request is one of workers and runners, which perform runs."""
+    parts = path.strip("/").split("/")
+    return parts[0] in {"runner", "worker"} or (
+        parts[0] == "sessions" and (method, *parts[2:]) in {("POST", "bind"), ("POST", "events"), ("PATCH", "metadata")}
+    )
 
 
 def _limited(receive: Receive) -> Receive:

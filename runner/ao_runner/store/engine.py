@@ -216,6 +216,10 @@ class Engine(Protocol):
         """Return the processes that perform runs, by name."""
 
     @abstractmethod
+    def lease_seconds(self) -> dict[str, float]:
+        """Return for how long the leases of owners go on, by name, if a lease and no lock says that they live."""
+
+    @abstractmethod
     def notify(self) -> None:
         """Wake the processes that wait for a change. A notification may be lost, so waiting processes also poll."""
 

@@ -82,6 +82,11 @@ CREATE TABLE deliveries (
     tries integer NOT NULL, next_at text, problem text, PRIMARY KEY (kind, target, run_id)
 );
 CREATE INDEX waiting_deliveries ON deliveries (target, next_at) WHERE next_at IS NOT NULL;
+CREATE TABLE actions (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at text COLLATE "C" NOT NULL, role text NOT NULL,
+    what text NOT NULL, target text NOT NULL
+);
+CREATE INDEX actions_by_time ON actions (at);
 """,
 )
 """Never edit a released step; append a new one. A step must let programs of the layout before it go on working, or

@@ -397,6 +397,11 @@ class PostgresStore(Store):
         rows = self.fetch("SELECT worker_id, pid, offer, host FROM workers WHERE lease_until > clock_timestamp()")
         return {worker_id: owner_of(pid, offer, host) for worker_id, pid, offer, host in rows}
 
+    def lease_seconds(self) -> dict[str, float]:
+        """See `Engine`."""
+        rows = self.fetch("SELECT worker_id, extract(epoch FROM lease_until - clock_timestamp())::float8 FROM workers")
+        return {str(worker_id): float(seconds) for worker_id, seconds in rows}
+
     def notify(self) -> None:
         """See `Engine`."""
         self.fetch("SELECT pg_notify(?, '')", (CHANNEL,))

@@ -186,7 +186,7 @@ class RunFilter:
     agent: str | None = None
     equal: Mapping[Literal["profile", "session_id", "parent_session_id", "run_id"], str] = field(default_factory=dict)
     text: str | None = None
-    """Part of the parameters, in any case of letters."""
+    """Part of the parameters, or of the end of one of the newest runs, in any case of letters."""
     before: int | None = None
     """Only runs with a smaller `RunState.number`."""
     limit: int = 50

@@ -1,5 +1,6 @@
 """What runs have cost, how many there are, and where their events begin: figures for people who look at many runs."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +15,29 @@ ONLY: Final = {
     "unrepeated": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.succeeds = runs.run_id)",
 }
 """The SQL conditions of `RunFilter.only`."""
+RUNS_WITH_RESULTS: Final = 5_000
+"""Number of newest runs whose ends are searched."""
 _OF_NEWEST: Final = f"runs.rowid > (SELECT max(rowid) FROM runs) - {NEWEST_RUNS}"  # noqa: S608  # own words
+
+
+def contains(text: str, end_of_events: str) -> tuple[str, list[object]]:
+    """Return the SQL condition that a run contains a text, in any case of letters, and the values for its marks.
+
+    It is looked for in the parameters, and in the last stored events of the newest runs, if they have ended.
+    """
+    escaped, plain = (_pattern(text, is_ascii=is_ascii) for is_ascii in (True, False))
+    patterns = [*dict.fromkeys([escaped, plain])]  # executors write events with and without escapes
+    ends = " OR ".join([f"lower({end_of_events}) LIKE ? ESCAPE '!'"] * len(patterns))
+    newest = f"runs.rowid > (SELECT max(rowid) FROM runs) - {RUNS_WITH_RESULTS} AND ended_at IS NOT NULL"  # noqa: S608
+    return f"(lower(parameters) LIKE ? ESCAPE '!' OR {newest} AND ({ends}))", [escaped, *patterns]
+
+
+def _pattern(text: str, *, is_ascii: bool) -> str:
+    """Return the pattern of LIKE for JSON that contains a text, in lower case."""
+    written = json.dumps(text.lower(), ensure_ascii=is_ascii)[1:-1]
+    for special in "!%_":
+        written = written.replace(special, f"!{special}")
+    return f"%{written}%"
 
 
 @dataclass(frozen=True, slots=True)

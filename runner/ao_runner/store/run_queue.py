@@ -28,7 +28,7 @@ from ao_runner.store.records import (
     RunState,
     RunStatus,
 )
-from ao_runner.store.run_figures import ONLY
+from ao_runner.store.run_figures import ONLY, contains
 
 RUN_COLUMNS: Final = (
     "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract, parent_session_id,"
@@ -256,17 +256,17 @@ class RunQueue(Engine):
 
     def search_runs(self, wanted: RunFilter) -> list[RunState]:
         """Return the newest runs that fit a filter, newest first. Damaged rows go to `damage`."""
-        conditions: list[tuple[str, object]] = [(f"{name} = ?", value) for name, value in wanted.equal.items()]
+        conditions: list[tuple[str, list[object]]] = [(f"{name} = ?", [value]) for name, value in wanted.equal.items()]
         if wanted.before is not None:
-            conditions.append(("rowid < ?", wanted.before))
+            conditions.append(("rowid < ?", [wanted.before]))
         if wanted.agent is not None:
-            conditions.append(("session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)", wanted.agent))
+            conditions.append(("session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)", [wanted.agent]))
         if wanted.text is not None:
-            conditions.append(("lower(parameters) LIKE ? ESCAPE '!'", _pattern(wanted.text)))
+            conditions.append(contains(wanted.text, self.tail_sql))
         if wanted.statuses:
-            conditions.append((f"status {self.among_sql}", self.listed(wanted.statuses)))
+            conditions.append((f"status {self.among_sql}", [self.listed(wanted.statuses)]))
         condition = " AND ".join(["1 = 1", *(one for one, _ in conditions), *(ONLY[name] for name in wanted.only)])
-        values = [value for _, value in conditions]
+        values = [value for _, some in conditions for value in some]
         return self._states(self.damage, condition, *values, tail=f" DESC LIMIT {wanted.limit:d}")
 
     def _states(self, damage: Damage | None, condition: str, *values: object, tail: str = "") -> list[RunState]:
@@ -390,14 +390,6 @@ def _takes_room(rooms: dict[tuple[str, str], int], profile: str, agent_name: str
     for key in keys:
         rooms[key] -= 1
     return True
-
-
-def _pattern(text: str) -> str:
-    """Return the pattern of LIKE for JSON that contains a text, in lower case."""
-    written = json.dumps(text.lower())[1:-1]
-    for special in "!%_":
-        written = written.replace(special, f"!{special}")
-    return f"%{written}%"
 
 
 def insertion(table: str, values: Sequence[str] | dict[str, object]) -> str:

@@ -202,6 +202,15 @@ class SqliteStore(StoreFile, Store):
         )
         return {worker_id: owner_of(pid, offer, host) for worker_id, pid, offer, host in rows}
 
+    def lease_seconds(self) -> dict[str, float]:
+        """See `Engine`. A worker of this host has leases of its runs only."""
+        rows = self.fetch(
+            "SELECT owner, min(lease_until) - ? FROM runs WHERE status = 'running' AND lease_until IS NOT NULL"
+            " GROUP BY owner UNION ALL SELECT worker_id, lease_until - ? FROM workers",
+            (uptime_seconds(), uptime_seconds()),
+        )
+        return {owner: float(seconds) for owner, seconds in rows}
+
     def notify(self) -> None:
         """See `Engine`."""
         notify(self.home)

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ao_protocol.rejected_answers import RejectedAnswer
+from ao_runner.store.action_table import ActionTable
 from ao_runner.store.agent_table import AgentTable
 from ao_runner.store.deliveries import DeliveryTable
 from ao_runner.store.engine import ConstraintBroken, Row, json_object, reading
@@ -47,8 +48,8 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
-class Store(RunQueue, AgentTable, DeliveryTable, RunFigures):
-    """Sessions, runs, events, named schemas, agents and deliveries in one place."""
+class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable):
+    """Sessions, runs, events, named schemas, agents, deliveries and actions in one place."""
 
     def add_session(self, session: Session) -> None:
         """Store a new session."""

@@ -123,6 +123,11 @@ CREATE INDEX waiting_deliveries ON deliveries (target, next_at) WHERE next_at IS
 CREATE TABLE workers (
     worker_id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, offer TEXT NOT NULL, lease_until REAL NOT NULL
 ) STRICT;
+CREATE TABLE actions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, role TEXT NOT NULL, what TEXT NOT NULL,
+    target TEXT NOT NULL
+) STRICT;
+CREATE INDEX actions_by_time ON actions (at);
 """,
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.

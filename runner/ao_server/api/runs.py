@@ -18,6 +18,7 @@ from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, R
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
+from ao_server.recording import note_targets
 from ao_server.shapes import shown_contract, shown_result, shown_run, terminal_of
 from ao_server.submission import NewRun, Submission, checked, digest_of
 
@@ -97,6 +98,7 @@ async def submitted(
     except ConstraintBroken as error:
         raise HTTPException(HTTPStatus.CONFLICT, "A session with this id already exists") from error
     context.access.notify()
+    note_targets(*(str(run["run_id"]) for run in runs))
     return runs
 
 

@@ -11,14 +11,17 @@ from ao_protocol.contracts import SchemaSource
 from ao_runner.store.records import OPEN_STATUSES, RunState, Session
 from ao_runner.store.store import Store
 from ao_server.agents import Demands
+from ao_server.api.limits import MAX_NAME, pause_profile, resume_profile
 from ao_server.api.runs import RunId, found_run, stopped, submitted
 from ao_server.api.sessions import SessionId
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
+from ao_server.recording import note_targets
 from ao_server.submission import NO_AGENT, NewRun
 
 routes = APIRouter(include_in_schema=False)
 MOST_AT_ONCE: Final = 100
+Profile = Annotated[str, Form(min_length=1, max_length=MAX_NAME, pattern=r"^[^\x00]+$")]
 Back = Annotated[str, Form(pattern=r"^/ui/[^\\]*$", max_length=2000)]
 
 
@@ -48,6 +51,7 @@ async def act_on_many(
     for state in states:
         is_open = state.run.status in OPEN_STATUSES
         if action == "cancel" and is_open:
+            note_targets(state.run.run_id)
             await stopped(context, state)
         elif action == "again" and not is_open:
             await _repeated(context, state.run.run_id)
@@ -60,6 +64,22 @@ async def resume(context: Context, session_id: SessionId, prompt: Annotated[str,
     wanted = NewRun(type="resume_session", session_id=session_id, parameters={"prompt": prompt.replace("\r\n", "\n")})
     await submitted(context, [wanted])
     return _see(f"/ui/sessions/{quote(session_id, safe='')}")
+
+
+@routes.post("/ui/workers/pause")
+async def pause(context: Context, profile: Profile) -> RedirectResponse:
+    """Let no other run of a profile begin."""
+    note_targets(profile)
+    await pause_profile(context, profile)
+    return _see("/ui/workers")
+
+
+@routes.post("/ui/workers/resume")
+async def end_pause(context: Context, profile: Profile) -> RedirectResponse:
+    """Let runs of a profile begin again."""
+    note_targets(profile)
+    await resume_profile(context, profile)
+    return _see("/ui/workers")
 
 
 async def _repeated(context: ServerContext, run_id: str) -> str:

@@ -12,6 +12,8 @@ from markupsafe import Markup, escape
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
+from ao_runner.store.run_figures import RUNS_WITH_RESULTS
+
 STATIC: Final = Path(__file__).parent / "static"
 THEME_COOKIE: Final = "ao_theme"
 NAVIGATION: Final = (
@@ -58,6 +60,7 @@ templates: Final = Environment(
 templates.filters["verbatim"] = verbatim
 templates.filters["html"] = Markup  # of fragments that are rendered already
 templates.globals["is_update"] = False
+templates.globals["runs_with_results"] = RUNS_WITH_RESULTS
 templates.globals["navigation"] = NAVIGATION
 templates.globals["release"] = version("ao-executor-protocol")
 

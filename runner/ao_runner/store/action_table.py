@@ -1,0 +1,52 @@
+"""The record of actions: who has changed what through a server."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ao_runner.store.engine import Engine, reading
+
+_COLUMNS: Final = "at, role, what, target"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A request that has changed something."""
+
+    at: str
+    role: str
+    """The role of the token; empty if the server demands none."""
+    what: str
+    """The method and the path."""
+    target: str
+    """What the path does not tell, such as the ids of new runs."""
+    number: int = 0
+    """Increases from each stored action to the next."""
+
+
+class ActionTable(Engine):
+    """The queries about actions."""
+
+    def add_actions(self, actions: Sequence[Action]) -> None:
+        """Store actions, as a step of a transaction."""
+        for one in actions:
+            self.write(
+                f"INSERT INTO actions ({_COLUMNS}) VALUES (?, ?, ?, ?)",  # noqa: S608  # own names
+                (one.at, one.role, one.what, one.target),
+            )
+
+    def list_actions(self, before: int | None, limit: int) -> list[Action]:
+        """Return the newest actions, or those before a number, newest first."""
+        rows = self.fetch(
+            f"SELECT {_COLUMNS}, number FROM actions WHERE number < ? ORDER BY number DESC LIMIT ?",  # noqa: S608
+            (2**62 if before is None else before, limit),
+        )
+        found = []
+        for row in rows:
+            with reading("action", row):
+                found.append(Action(*row))
+        return found
+
+    def forget_actions(self, before: str) -> int:
+        """Delete the actions from before a time, and return their number."""
+        return self.write("DELETE FROM actions WHERE at < ?", (before,))

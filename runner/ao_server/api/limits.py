@@ -1,0 +1,83 @@
+"""Limits: how many runs of an agent or of a profile may run at a time. A profile with the limit 0 is paused."""
+
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, HTTPException, Path
+from pydantic import BaseModel, ConfigDict, Field
+
+from ao_runner.store.records import RunLimit
+from ao_runner.store.store import Store
+from ao_server.context import Context, ServerContext
+from ao_server.problems import refusal
+
+routes = APIRouter(prefix="/limits", tags=["Limits"])
+Kind = Literal["agent", "profile"]
+MAX_NAME: Final = 1000
+Name = Annotated[str, Path(min_length=1, max_length=MAX_NAME)]
+MOST: Final = 1_000_000
+
+
+class NewLimit(BaseModel):
+    """How many runs may run at a time."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    most: int = Field(
+        strict=True, ge=0, le=MOST, description="0 pauses: runs that are running go on, and no other one begins."
+    )
+
+
+@routes.get("")
+async def list_limits(context: Context) -> dict[str, Any]:
+    """List the limits. A `pause` ends by itself: a usage limit of the provider was met."""
+    return {"limits": [asdict(limit) for limit in await context.access.read(lambda store: store.list_limits())]}
+
+
+@routes.put("/{kind}/{name:path}")
+async def put_limit(context: Context, kind: Kind, name: Name, wanted: NewLimit) -> dict[str, Any]:
+    """Set the limit of an agent or profile, or replace it."""
+    await context.access.write(lambda store: store.put_limit(RunLimit(kind, name, wanted.most)))
+    context.access.notify()
+    return {"kind": kind, "name": name, "most": wanted.most}
+
+
+@routes.delete("/{kind}/{name:path}", status_code=HTTPStatus.NO_CONTENT)
+async def delete_limit(context: Context, kind: Kind, name: Name) -> None:
+    """Remove the limit of an agent or profile, and the pause of a profile at a usage limit."""
+    if not await context.access.write(lambda store: _remove(store, kind, name)):
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"{kind} {name} has no limit")
+    context.access.notify()
+
+
+async def pause_profile(context: ServerContext, name: str) -> None:
+    """Let no other run of a profile begin. A limit above 0 is not replaced, since a resume could not restore it."""
+
+    def pause(store: Store) -> int:
+        most = next((one.most for one in store.list_limits() if (one.kind, one.name) == ("profile", name)), 0)
+        if most == 0:
+            store.put_limit(RunLimit("profile", name, 0))
+        return most
+
+    if most := await context.access.write(pause):
+        message = f"Profile {name} has a limit of {most} runs, which a pause would replace; set the limit itself to 0:"
+        message += f" ao limits set --profile {name} 0"
+        raise refusal(HTTPStatus.CONFLICT, "has_limit", message, most=most)
+
+
+async def resume_profile(context: ServerContext, name: str) -> None:
+    """End a pause of a profile. A limit above 0 stays."""
+
+    def resume(store: Store) -> None:
+        for limit in store.list_limits():
+            if limit.name == name and limit.kind != "agent" and limit.most == 0:
+                store.remove_limit(limit.kind, name)
+
+    await context.access.write(resume)
+    context.access.notify()
+
+
+def _remove(store: Store, kind: Kind, name: str) -> bool:
+    is_removed = store.remove_limit(kind, name)
+    return (kind == "profile" and store.remove_limit("pause", name)) or is_removed
