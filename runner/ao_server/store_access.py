@@ -5,16 +5,30 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self, TypeVar
 
+from fastapi import HTTPException
+
 from ao_runner.coordinators.group_commit import GroupCommit
+from ao_runner.errors import RunnerError
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Wakeup
 from ao_runner.store.store import Store
 
 READERS: Final = 4
 Returned = TypeVar("Returned")
+
+
+@dataclass(eq=False)
+class _StepRefused(RunnerError):
+    """A step refuses a request. As an error of the runner it fails alone, and not the steps that share its commit."""
+
+    answer: HTTPException
+
+    def __str__(self) -> str:
+        return str(self.answer.detail)
 
 
 class StoreAccess:
@@ -64,7 +78,17 @@ class StoreAccess:
         Raises:
             CoordinatorUnavailable: The store cannot be written now; nothing was written.
         """
-        return await self.commits.do(partial(step, self.writer))
+
+        def guarded() -> Returned:
+            try:
+                return step(self.writer)
+            except HTTPException as error:
+                raise _StepRefused(error) from error
+
+        try:
+            return await self.commits.do(guarded)
+        except _StepRefused as refused:
+            raise refused.answer from refused
 
     async def write_alone(self, call: Callable[[Store], Returned]) -> Returned:
         """Run a call that opens transactions itself, on the connection that writes."""

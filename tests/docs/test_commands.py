@@ -37,6 +37,9 @@ NOT_RUN: Final = {
     "coordinator.example": "a coordinator of that name; tests/process/runner/coordinators has one",
     "tests.conformance.mutation": "two hours",
     "tests.conformance.pages": "ten minutes: it is a step of CI",
+    "ao.example": "a server of that name; tests/process/server has one",
+    "claude mcp": "the reader's Claude; tests/process/server/test_mcp.py is a client",
+    "127.0.0.1:8765/": "a server that runs meanwhile; tests/process/server has one",
     "codec.js": "a parser of the reader's",
     "my-runner": "a runner of the reader's",
     "{blueprint}": "what the suite puts in the place of the braces",
@@ -61,13 +64,13 @@ set -euo pipefail
 ao() {
     case "$*" in
         *--until-idle* | *"--coordinator stdout"*) command ao "$@" ;;
-        worker*) serve "$@" ;;
+        worker* | serve*) serve "$@" ;;
         *) command ao "$@" ;;
     esac
 }
 serve() {
     local said; said=$(mktemp)
-    command ao "$@" > "$said" 2>&1 < /dev/null & local pid=$!
+    "${AO:-$(type -P ao)}" "$@" > "$said" 2>&1 < /dev/null & local pid=$!
     until grep -q 'worker started' "$said"; do
         kill -0 $pid || { cat "$said" >&2; return 1; }
         sleep 0.1
@@ -187,5 +190,5 @@ def script_of(steps: list[Step], *, installs_itself: bool) -> str:
             lines.append(f"cat <<'END_OF_{number}'\n++ NOT RUN, it needs {needed}: {step.text}\nEND_OF_{number}")
             continue
         lines.append(f"cat <<'END_OF_{number}'\n++ {step.text}\nEND_OF_{number}")
-        lines.append(step.text)
+        lines.append(step.text.replace(".venv/bin/ao serve", "AO=.venv/bin/ao serve serve"))
     return "\n".join(lines) + "\n"
