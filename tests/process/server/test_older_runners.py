@@ -225,7 +225,8 @@ def test_a_client_follows_all_sessions(served: Served) -> None:
                 name = line.removeprefix("event: ") if line.startswith("event: ") else name
                 if line.startswith("data: "):
                     seen.append((name, json.loads(line.removeprefix("data: "))))
-                if seen and seen[-1][0] == "event" and seen[-1][1]["data"]["event_type"] == "result":
+                results = [one for kind, one in seen if kind == "event" and one["data"]["event_type"] == "result"]
+                if results and any(kind == "session_updated" for kind, _ in seen):
                     return
 
     reader = threading.Thread(target=follow)
