@@ -225,8 +225,7 @@ def test_a_client_follows_all_sessions(served: Served) -> None:
                 name = line.removeprefix("event: ") if line.startswith("event: ") else name
                 if line.startswith("data: "):
                     seen.append((name, json.loads(line.removeprefix("data: "))))
-                results = [one for kind, one in seen if kind == "event" and one["data"]["event_type"] == "result"]
-                if results and any(kind == "session_updated" for kind, _ in seen):
+                if seen and seen[-1][0] == "event" and seen[-1][1]["data"]["event_type"] == "result":
                     return
 
     reader = threading.Thread(target=follow)
@@ -235,7 +234,8 @@ def test_a_client_follows_all_sessions(served: Served) -> None:
     run = served.start("echo", {"message": "Hi"})
     reader.join(BOUND_SECONDS)
     assert seen[0] == ("init", {"sessions": []})
-    assert {name for name, _ in seen[1:]} >= {"session_created", "session_updated", "event"}
+    # A session that changes between two looks has an update, too; this run may be over before the second one.
+    assert {name for name, _ in seen[1:]} - {"session_updated"} == {"session_created", "event"}
     assert {document["session"]["session_id"] for name, document in seen if name == "session_created"} == {
         run["session_id"]
     }
