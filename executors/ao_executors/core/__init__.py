@@ -20,6 +20,7 @@ from ao_executors.core.executor import (
     Task,
     TextResult,
 )
+from ao_executors.core.message_stream import MessageStream
 from ao_executors.core.serve import serve
 from ao_executors.core.stdio import NobodyReads
 
@@ -29,6 +30,7 @@ __all__ = [
     "Emitter",
     "EventTooLarge",
     "Executor",
+    "MessageStream",
     "Model",
     "NobodyReads",
     "Perform",
