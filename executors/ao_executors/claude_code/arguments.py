@@ -82,7 +82,10 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
         "--json-schema": json_schema,
     }
     written = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
-    return ["--verbose", "--strict-mcp-config", *written, *(f"--add-dir={path}" for path in config.get("add_dirs", ()))]
+    switches = ["--verbose", "--strict-mcp-config"]
+    if contract is None and config.get("streaming", True):
+        switches.append("--include-partial-messages")
+    return [*switches, *written, *(f"--add-dir={path}" for path in config.get("add_dirs", ()))]
 
 
 def budget_usd(context: RunContext) -> float | None:

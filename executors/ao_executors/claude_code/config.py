@@ -56,6 +56,11 @@ CONFIG_SCHEMA: Final[dict[str, Any]] = {
             "exclusiveMinimum": 0,
             "description": "The lower of this and limits.max_cost_usd applies.",
         },
+        "streaming": {
+            "type": "boolean",
+            "default": True,
+            "description": "Report text while the model writes it; never under an output contract.",
+        },
         "add_dirs": {
             "type": "array",
             "items": {"type": "string", "pattern": "^/"},

@@ -21,6 +21,7 @@ from ao_executors.claude_code.sdk import (
     ProcessError,
     RateLimitEvent,
     ResultMessage,
+    StreamEvent,
     SystemMessage,
     Transport,
     UserMessage,
@@ -240,7 +241,10 @@ class ClaudeConversation:
             match message:
                 case SystemMessage(subtype="init", data=data):
                     self._bind_once(data["session_id"], data.get("model"))
+                case StreamEvent(event=event, parent_tool_use_id=None):
+                    self._transcript.stream(event)
                 case SystemMessage(subtype="api_retry", data=data):
+                    self._transcript.end_stream()
                     self._task.events.emit(self._retries.event_for(data, await self._api_errors.next_words()))
                 case SystemMessage(subtype="permission_denied", data=data):
                     self._tools.deny(data)

@@ -22,6 +22,7 @@ DESCRIPTION: Final = {
         "multi_turn": True,
         "prepare": True,
         "cancel": True,
+        "streaming": True,
         "check": True,
         "trace": True,
         "output_schema": {

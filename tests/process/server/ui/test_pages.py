@@ -119,6 +119,19 @@ def test_earlier_events_follow_one_another_without_gap_or_repetition(scripted: S
         assert found == told
 
 
+@pytest.mark.thorough
+def test_the_pieces_of_a_message_are_on_no_page_beside_or_before_the_whole(scripted: Served) -> None:
+    scripted.add_agent({"name": "piecewise", "profile": str(MINIATURES / "speaks_in_many_pieces.py")})
+    run = scripted.ended(start_scripted(scripted, "piecewise")["run_id"])
+    base = f"/ui/runs/{run['run_id']}"
+    newest = page_of(scripted, base)
+    before = page_of(scripted, f"{base}?until={run['run_id']}.200")
+
+    assert (newest.count("word0.0 "), newest.count("word1.0 ")) == (1, 1)
+    assert "Earlier events" not in newest
+    assert [entries_of(page) for page in (newest, before)] == [["1-1", "1-252", "1-503", "1-504"], ["1-1"]]
+
+
 def test_every_page_with_its_assets_is_small(scripted: Served) -> None:
     ids = [start_scripted(scripted, name) for name in ("many", "hostile")]
     for one in ids:
