@@ -25,6 +25,8 @@ DESCRIPTION: Final = {
         "streaming": True,
         "check": True,
         "trace": True,
+        "input": True,
+        "input_parking": True,
         "output_schema": {
             "strategies": ["system_prompt", "prompt", "extract", "native"],
             "formats": ["agent_response"],

@@ -156,6 +156,16 @@ class ToolEvents:
         self._events = events
         self._config: Any = config  # checked against the config schema
         self._open: dict[str, ToolUseBlock] = {}
+        self._refused: dict[str, str] = {}
+
+    @property
+    def open_count(self) -> int:
+        """The number of calls without a result."""
+        return len(self._open)
+
+    def refuse(self, call_id: str, reason: str) -> None:
+        """Take note that a person did not allow a call, whose result follows."""
+        self._refused[call_id] = reason
 
     def start_from(self, message: AssistantMessage) -> None:
         """Begin the tool calls in a message."""
@@ -173,7 +183,8 @@ class ToolEvents:
         """
         call = self._open.pop(denial["tool_use_id"], None)
         if call is not None:
-            self._finish_denied(call, _what_allows(call.name, call.input, denial, self._config))
+            reason = self._refused.pop(call.id, None)
+            self._finish_denied(call, reason or _what_allows(call.name, call.input, denial, self._config))
 
     def finish_from(self, message: UserMessage, *, is_interrupted: bool = False) -> None:
         """End the calls whose results are in a message.
@@ -189,7 +200,9 @@ class ToolEvents:
             blocks = result.content or []
             text = blocks if isinstance(blocks, str) else "\n".join(str(block.get("text", block)) for block in blocks)
             error = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
-            if result.is_error and is_interrupted:
+            if result.is_error and call.id in self._refused:
+                self._finish_denied(call, self._refused.pop(call.id))
+            elif result.is_error and is_interrupted:
                 self._finish(call, status="cancelled", error=error)
             elif result.is_error and f"{call.name} {_LEFT_OUT}" in text:
                 is_disallowed = call.name in self._config.get("disallowed_tools", ())
