@@ -80,11 +80,12 @@ def test_a_page_that_loses_its_server_comes_back_without_a_doubled_entry(serve: 
     assert page.locator("#timeline .tool").count() == 80
 
 
-def test_a_message_takes_the_place_of_its_pieces(scripted: Served, open_page: Open) -> None:
+def test_a_message_takes_the_place_of_its_pieces(scripted: Served, open_page: Open, tmp_path: Path) -> None:
     scripted.add_agent({"name": "piecewise", "profile": str(MINIATURES / "speaks_in_pieces.py")})
-    run_id = start_scripted(scripted, "piecewise")["run_id"]
+    run_id = start_scripted(scripted, "piecewise", str(tmp_path / "goes_on"))["run_id"]
     page = open_page(f"{scripted.url}/ui/runs/{run_id}")
-    expect(page.locator("#timeline .delta").nth(2)).to_be_visible()
+    expect(page.locator("#timeline .delta")).to_contain_text("word1 word2")
+    (tmp_path / "goes_on").touch()
     expect(page.locator("#timeline .end .who")).to_have_text("Result", timeout=60_000)
     expect(page.locator("#timeline .delta")).to_have_count(0)
     expect(page.locator("#timeline .message")).to_contain_text("word0 word1 word2")
