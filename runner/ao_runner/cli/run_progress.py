@@ -37,7 +37,9 @@ from ao_protocol.events import (
     ToolStarted,
     Usage,
     UsageFigures,
+    VendorEvent,
 )
+from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import Style, wants_colour
 from ao_runner.cli.printing import plain_text, print_json, shorten
 from ao_runner.errors import RunnerError
@@ -150,7 +152,18 @@ def _one_line(body: Body) -> Line | None:
             line = Line("!", message, "warn" if level == "warning" else "bad")
         case InputRequested(title=title):
             line = Line("?", title, "warn")
+        case VendorEvent(event_type="_ao/workspace", fields=fields):
+            line = _workspace(fields)
     return line and replace(line, text=shorten(line.text))
+
+
+def _workspace(fields: JsonObject) -> Line:
+    """Return where the changes of a run are."""
+    kept = f"workspace: {fields['path']}" if fields.get("path") else ""
+    branch = f"branch {fields['branch']}" if fields.get("branch") else ""
+    changed = f"{fields.get('file_count', '?')} files changed"
+    told = ", ".join(filter(None, (changed, branch, kept, str(fields.get("problem", "")))))
+    return Line("·", told, "warn" if "problem" in fields else "plain")
 
 
 def describe_usage(usage: UsageFigures | None) -> str:
