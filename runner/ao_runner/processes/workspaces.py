@@ -20,12 +20,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ao_lifeline.removal import remove_tree
-from ao_protocol.wire import JsonObject
 from ao_runner.home import take_lock
 from ao_runner.processes.spawn import run_to_end
+
+if TYPE_CHECKING:
+    from ao_protocol.wire import JsonObject  # its import takes longer than a small workspace
 
 WorkspaceKind = Literal["worktree", "copy"]
 
@@ -210,6 +212,8 @@ def open_workspace(
         if known is not None and known.is_made and Path(known.tree).is_dir():
             Path(known.project_dir).mkdir(parents=True, exist_ok=True)
             return place.write(replace(known, is_open=True))
+        if not Path(project_dir).is_dir():
+            raise WorkspaceProblem(f"project_dir {project_dir!r} is not a directory; create it or name another")
         place.clear(git)
         made = (_make_worktree if kind == "worktree" else _make_copy)(place, project_dir, git)
         return place.write(replace(made, is_made=True))
@@ -266,7 +270,7 @@ def _make_copy(place: WorkspacePlace, project_dir: str, git: Git) -> Workspace:
 
 def settle_workspace(
     place: WorkspacePlace, message: str, seconds: float, environ: Mapping[str, str], *, is_failed: bool
-) -> JsonObject:
+) -> "JsonObject":
     """Return the record of what was changed, and remove the workspace if nobody needs it any more.
 
     A worktree is removed after its changes are on the branch, or if there are none. It is kept after a failure, or if a
@@ -303,11 +307,11 @@ def settle_workspace(
 
 def _settle_worktree(
     state: Workspace, index: Path, git: Git, message: str, is_failed: bool
-) -> tuple[Workspace, JsonObject, bool]:
+) -> "tuple[Workspace, JsonObject, bool]":
     """Return the state, the changes and whether the worktree is kept. The agent's own index stays as it is."""
     at, base = state.tree, state.base
     with suppress(FileNotFoundError):
-        shutil.copyfile(Path(state.git_dir) / "index", index)
+        shutil.copy2(Path(state.git_dir) / "index", index)  # with its time, by which git finds quick changes
     head = git.run("rev-parse", "HEAD^{commit}", at=at)
     git.run("add", "--all", at=at)
     tree = git.run("write-tree", at=at)
@@ -322,10 +326,10 @@ def _settle_worktree(
     commit = _commit(state, tree, head, git, message)
     settled = replace(state, tip=commit, base=commit)
     changes |= {"branch": state.branch, "commit": commit}
-    if git.run("status", "--porcelain", at=at) or any(f" {_SUBMODULE} " in kind for kind in raw[::2]):
+    if git.run("diff-files", "--name-only", at=at) or any(f" {_SUBMODULE} " in kind for kind in raw[::2]):
         # Repositories inside of the tree are not in the commit. The next run continues behind it.
         git.run("update-ref", "--no-deref", "HEAD", commit, at=at)
-        shutil.copyfile(index, Path(state.git_dir) / "index")
+        shutil.copy2(index, Path(state.git_dir) / "index")
         return settled, {**changes, "problem": "the commit does not contain the git repositories in the tree"}, True
     return settled, changes, False
 
@@ -349,7 +353,7 @@ def _commit(state: Workspace, tree: str, head: str, git: Git, message: str) -> s
     return commit
 
 
-def _named(changes: Sequence[tuple[str, str]]) -> JsonObject:
+def _named(changes: Sequence[tuple[str, str]]) -> "JsonObject":
     files: list[JsonObject] = [
         {"path": os.fsencode(name).decode(errors="replace"), "change": _KINDS.get(kind, "changed")}
         for kind, name in changes[:MOST_NAMED_FILES]
