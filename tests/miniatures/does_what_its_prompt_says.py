@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""No fault: its prompt is a script for the shell in its folder. The result is the output, or the failure its exit code."""
+"""No fault: its prompt is a script for the shell in its folder. The result is the output; an exit code is a failure."""
 
 import os
 import subprocess

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from ao_lifeline.removal import remove_tree
+from ao_runner.errors import RunnerError
 from ao_runner.home import take_lock
 from ao_runner.processes.spawn import run_to_end
 
@@ -59,7 +60,7 @@ _SUBMODULE: Final = "160000"
 _KINDS: Final = {"A": "added", "D": "removed"}
 
 
-class WorkspaceProblem(Exception):
+class WorkspaceProblem(RunnerError):
     """A workspace cannot be made or settled; the message says why and what to do."""
 
 

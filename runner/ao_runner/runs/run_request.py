@@ -348,14 +348,23 @@ def sandboxed(request: RunRequest, environment: Mapping[str, str], tmp: Path | N
     Raises:
         SandboxNotThere: The command is not on the PATH of the environment.
     """
-    if request.profile is None or (sandbox := request.profile.sandbox) is None:
+    if request.profile is None:
         return request.executor
+    return confined(request.executor, request.profile, request.session.project_dir, environment, tmp)
+
+
+def confined(
+    executor: Executor, profile: Profile, project_dir: str, environment: Mapping[str, str], tmp: Path | None = None
+) -> Executor:
+    """Return an executor with the command of the profile's sandbox for a project folder; see `sandboxed`."""
+    if profile.sandbox is None:
+        return executor
     home, temporary = environment.get("HOME", "/"), environment.get("TMPDIR") or tempfile.gettempdir()
-    prefix = sandbox.prefix(project_dir=request.session.project_dir, home=home, tmp=str(tmp or temporary))
+    prefix = profile.sandbox.prefix(project_dir=project_dir, home=home, tmp=str(tmp or temporary))
     program = shutil.which(prefix[0], path=environment.get("PATH"))
     if program is None:
-        raise SandboxNotThere(request.profile.name, prefix[0])
-    return replace(request.executor, prefix=(program, *prefix[1:]))
+        raise SandboxNotThere(profile.name, prefix[0])
+    return replace(executor, prefix=(program, *prefix[1:]))
 
 
 def secrets_of(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
