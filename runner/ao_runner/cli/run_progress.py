@@ -24,6 +24,7 @@ from ao_protocol.events import (
     Event,
     Heartbeat,
     InputRequested,
+    InputResolved,
     Log,
     Message,
     MessageDelta,
@@ -71,6 +72,7 @@ HINTS: Final[dict[str, str]] = {
     ErrorType.SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; try --output-option max_retries=N or "
     "strategy=auto, or simplify the schema",
     ErrorType.UNSUPPORTED_CAPABILITY: "`ao executors describe NAME` shows the capabilities",
+    ErrorType.INPUT_REQUIRED: "`ao inputs` shows what it asks; `ao answer RUN --allow` lets it continue",
     ErrorType.SESSION_NOT_FOUND: "the executor no longer has the session; start a new one with `ao run`",
     ErrorType.DEADLINE_EXCEEDED: "raise --timeout, or give the agent less work",
     ErrorType.DEPENDENCY_MISSING: "`ao doctor` shows what is missing and how to install it",
@@ -154,6 +156,8 @@ def _one_line(body: Body) -> Line | None:
             line = Line("?", title, "warn")
         case VendorEvent(event_type="_ao/workspace", fields=fields):
             line = _workspace(fields)
+        case InputResolved(outcome=outcome) if outcome != "accepted":
+            line = Line("!", f"the request was {outcome}", "warn")
     return line and replace(line, text=shorten(line.text))
 
 
@@ -161,9 +165,8 @@ def _workspace(fields: JsonObject) -> Line:
     """Return where the changes of a run are."""
     kept = f"workspace: {fields['path']}" if fields.get("path") else ""
     branch = f"branch {fields['branch']}" if fields.get("branch") else ""
-    changed = f"{fields.get('file_count', '?')} files changed"
-    told = ", ".join(filter(None, (changed, branch, kept, str(fields.get("problem", "")))))
-    return Line("·", told, "warn" if "problem" in fields else "plain")
+    parts = (f"{fields.get('file_count', '?')} files changed", branch, kept, str(fields.get("problem", "")))
+    return Line("·", ", ".join(filter(None, parts)), "warn" if "problem" in fields else "plain")
 
 
 def describe_usage(usage: UsageFigures | None) -> str:
@@ -379,10 +382,18 @@ class LiveProgress(PlainProgress):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.pause()
+
+    def pause(self) -> None:
+        """Draw nothing below the past events, for a prompt."""
         try:
             self._live.stop()
         except OSError:
             _silence(sys.stderr)
+
+    def resume(self) -> None:
+        """Draw the current activity again."""
+        self._live.start()
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the lines for the event, and update the current activity."""
