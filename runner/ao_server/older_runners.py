@@ -179,7 +179,7 @@ class OlderRunners:
 
     async def new_stops(self, runner: OlderRunner) -> list[str]:
         """Return the sessions that have to end and were not told yet."""
-        stops = await self._access.read(lambda store: store.requested_stops(runner.runner_id))
+        stops = (await self._access.read(lambda store: store.requests_to(runner.runner_id))).stops
         new = [run_id for run_id, count in stops.items() if count > runner.told.get(run_id, 0)]
         runner.told = {run_id: stops[run_id] for run_id in stops}
 

@@ -36,6 +36,7 @@ from ao_runner.store.records import (
     timestamp,
 )
 from ao_runner.store.store import Store
+from ao_runner.store.worker_table import Requests
 
 LOOK_SECONDS: Final = 1.0
 """Interval at which a worker polls, since a notification may be lost."""
@@ -192,7 +193,7 @@ class StoreCoordinator:
         return Orders(lost=frozenset(key for key in held if (key.run_id, key.attempt) not in kept))
 
     async def orders(self) -> Orders:
-        """Wait for a request to stop a run, and end the runs of dead workers some times in a lease."""
+        """Wait for requests to stop a run or to drain, and end the runs of dead workers some times in a lease."""
         await self._wakeup.wait(LOOK_SECONDS)
         now = asyncio.get_running_loop().time()
         if now >= self._look_at:
@@ -200,7 +201,8 @@ class StoreCoordinator:
             await self._end_lost_runs()
             if self._store.waits_for_a_server:
                 await self.end_not_held()
-        return Orders(cancel_runs=await self._new_stops())
+        requests = await self._requests()
+        return Orders(cancel_runs=new_stops(requests.stops, self._told_stops), drain=requests.drain)
 
     def drain(self) -> None:
         """Do nothing, since no run is handed out without a claim."""
@@ -329,13 +331,11 @@ class StoreCoordinator:
             queued_seconds=seconds_since(claimed.queued_at),
         )
 
-    async def _new_stops(self) -> frozenset[str]:
-        """Return the runs with requests to stop that were not returned yet, one request of each run at a time."""
+    async def _requests(self) -> Requests:
         try:
-            wanted = await self._commits.alone(lambda: self._store.requested_stops(self._offer.owner))
+            return await self._commits.alone(lambda: self._store.requests_to(self._offer.owner))
         except (StoreUnwritable, StoreUnusable) as error:
             raise unavailable(self._store.place, error) from error
-        return new_stops(wanted, self._told_stops)
 
     async def _held(self, key: RunKey, step: Callable[[], Returned]) -> Returned:
         try:

@@ -38,10 +38,12 @@ class Owner:
     shared: tuple[str, ...] = ()
     """The profiles whose sessions are on storage that all hosts share."""
     host: str | None = None
+    drains: bool = False
+    """Whether it claims no more runs, and leaves when its own have ended."""
 
     def takes(self, profile: str) -> bool:
         """Return whether the process claims runs of a profile from the queue."""
-        return EVERY_PROFILE in self.serves or profile in self.serves
+        return not self.drains and (EVERY_PROFILE in self.serves or profile in self.serves)
 
 
 def offer_text(offer: Offer) -> str:
@@ -49,10 +51,13 @@ def offer_text(offer: Offer) -> str:
     return json.dumps({"serves": offer.profiles or (EVERY_PROFILE,), "tags": offer.tags, "shared": offer.shared})
 
 
-def owner_of(pid: int, offer: str, host: str) -> Owner:
-    """Return the owner with an offer from `offer_text`."""
+WORKER_COLUMNS: Final = "pid, offer, host, drain"
+
+
+def owner_of(pid: int, offer: str, host: str, drain: int) -> Owner:
+    """Return the owner in a row of `WORKER_COLUMNS`, with an offer from `offer_text`."""
     lists = {name: tuple(found) for name, found in json.loads(offer).items() if name in {"serves", "tags", "shared"}}
-    return Owner(pid, **lists, host=host)
+    return Owner(pid, **lists, host=host or None, drains=bool(drain))
 
 
 REMOTE: Final = "remote-"

@@ -88,6 +88,9 @@ CREATE TABLE actions (
 );
 CREATE INDEX actions_by_time ON actions (at);
 """,
+    """
+ALTER TABLE workers ADD COLUMN drain integer NOT NULL DEFAULT 0;
+""",
 )
 """Never edit a released step; append a new one. A step must let programs of the layout before it go on working, or
 raise `OLDEST_PROGRAM`."""

@@ -22,6 +22,7 @@ from ao_runner.store.engine import ConstraintBroken, Row
 from ao_runner.store.ownership import (
     IDLE_LEASE_SECONDS,
     REMOTE,
+    WORKER_COLUMNS,
     Owner,
     Wakeup,
     host_name,
@@ -394,8 +395,9 @@ class PostgresStore(Store):
 
     def living_owners(self) -> dict[str, Owner]:
         """See `Engine`."""
-        rows = self.fetch("SELECT worker_id, pid, offer, host FROM workers WHERE lease_until > clock_timestamp()")
-        return {worker_id: owner_of(pid, offer, host) for worker_id, pid, offer, host in rows}
+        alive = "lease_until > clock_timestamp()"
+        rows = self.fetch(f"SELECT worker_id, {WORKER_COLUMNS} FROM workers WHERE {alive}")  # noqa: S608  # own names
+        return {worker_id: owner_of(*row) for worker_id, *row in rows}
 
     def lease_seconds(self) -> dict[str, float]:
         """See `Engine`."""

@@ -4,10 +4,12 @@ Leases use the clock of the machine's uptime, which all processes share and whic
 """
 
 import json
+import os
 import sqlite3
 from array import array
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
@@ -16,6 +18,7 @@ from ao_runner.store.ownership import (
     IDLE_LEASE_SECONDS,
     MAX_LEASE_SECONDS,
     REMOTE,
+    WORKER_COLUMNS,
     Owner,
     Wakeup,
     is_alive,
@@ -174,17 +177,26 @@ class SqliteStore(StoreFile, Store):
         return self._states(self.damage, f"run_id {self.among_sql}", self.listed([row[0] for row in found]))
 
     def join(self, offer: Offer) -> None:
-        """See `Engine`. The file of an owner on this host announces it already."""
-        if not offer.owner.startswith(REMOTE):
-            return
-        now = uptime_seconds()
-        self.write("DELETE FROM workers WHERE NOT lease_until - ? BETWEEN ? AND ?", (now, -DAY, MAX_LEASE_SECONDS))
+        """See `Engine`. The row of an owner on this host, whose file announces it already, is for requests to it."""
+        self._forget_workers()
+        pid = 0 if offer.owner.startswith(REMOTE) else os.getpid()
         self.write(
-            "INSERT INTO workers (worker_id, host, pid, offer, lease_until) VALUES (?, ?, 0, ?, 0)"
+            "INSERT INTO workers (worker_id, host, pid, offer, lease_until) VALUES (?, ?, ?, ?, 0)"
             " ON CONFLICT (worker_id) DO UPDATE SET host = excluded.host, offer = excluded.offer",
-            (offer.owner, offer.host or "", offer_text(offer)),
+            (offer.owner, offer.host or "", pid, offer_text(offer)),
         )
         self._renew(offer.owner, offer.lease_seconds)
+
+    def _forget_workers(self) -> None:
+        """Delete the rows of workers that are gone: of this host at once, of others a day after their lease."""
+        remote = f"worker_id LIKE '{REMOTE}%'"
+        self.write(
+            f"DELETE FROM workers WHERE {remote} AND NOT lease_until - ? BETWEEN ? AND ?",  # noqa: S608  # own words
+            (uptime_seconds(), -DAY, MAX_LEASE_SECONDS),
+        )
+        here = [owner for (owner,) in self.fetch(f"SELECT worker_id FROM workers WHERE NOT {remote}")]  # noqa: S608
+        gone = [owner for owner in here if not is_alive(self.home, owner)]
+        self.write(f"DELETE FROM workers WHERE worker_id {self.among_sql}", (self.listed(gone),))  # noqa: S608
 
     def leave(self, owner: str) -> None:
         """See `Engine`. The lock on the file of an owner on this host ends with the process."""
@@ -193,20 +205,22 @@ class SqliteStore(StoreFile, Store):
 
     def living_owners(self) -> dict[str, Owner]:
         """See `Engine`."""
-        return {**living_owners(self.home), **self._remote_owners()}
+        here, rows = living_owners(self.home), self._rows_of_workers("lease_until = 0")
+        told = {name: replace(owner, drains=rows[name].drains) for name, owner in here.items() if name in rows}
+        return {**here, **told, **self._remote_owners()}
 
     def _remote_owners(self) -> dict[str, Owner]:
-        rows = self.fetch(
-            "SELECT worker_id, pid, offer, host FROM workers WHERE lease_until - ? BETWEEN 0 AND ?",
-            (uptime_seconds(), MAX_LEASE_SECONDS),
-        )
-        return {worker_id: owner_of(pid, offer, host) for worker_id, pid, offer, host in rows}
+        return self._rows_of_workers("lease_until - ? BETWEEN 0 AND ?", uptime_seconds(), MAX_LEASE_SECONDS)
+
+    def _rows_of_workers(self, condition: str, *values: object) -> dict[str, Owner]:
+        rows = self.fetch(f"SELECT worker_id, {WORKER_COLUMNS} FROM workers WHERE {condition}", values)  # noqa: S608
+        return {worker_id: owner_of(*row) for worker_id, *row in rows}
 
     def lease_seconds(self) -> dict[str, float]:
         """See `Engine`. A worker of this host has leases of its runs only."""
         rows = self.fetch(
             "SELECT owner, min(lease_until) - ? FROM runs WHERE status = 'running' AND lease_until IS NOT NULL"
-            " GROUP BY owner UNION ALL SELECT worker_id, lease_until - ? FROM workers",
+            " GROUP BY owner UNION ALL SELECT worker_id, lease_until - ? FROM workers WHERE lease_until > 0",
             (uptime_seconds(), uptime_seconds()),
         )
         return {owner: float(seconds) for owner, seconds in rows}

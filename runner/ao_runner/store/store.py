@@ -31,6 +31,7 @@ from ao_runner.store.records import (
 )
 from ao_runner.store.run_figures import RunFigures
 from ao_runner.store.run_queue import RUN_COLUMNS, RunQueue, end_of_prefix, insertion, run_of
+from ao_runner.store.worker_table import WorkerTable
 
 _SESSION_COLUMNS: Final = (
     "session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
@@ -48,7 +49,7 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
-class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable):
+class Store(RunQueue, WorkerTable, AgentTable, DeliveryTable, RunFigures, ActionTable):
     """Sessions, runs, events, named schemas, agents, deliveries and actions in one place."""
 
     def add_session(self, session: Session) -> None:

@@ -129,6 +129,9 @@ CREATE TABLE actions (
 ) STRICT;
 CREATE INDEX actions_by_time ON actions (at);
 """,
+    """
+ALTER TABLE workers ADD COLUMN drain INTEGER NOT NULL DEFAULT 0;
+""",
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.
 

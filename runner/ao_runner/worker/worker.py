@@ -50,6 +50,8 @@ class ExitSummary:
     undelivered_runs: int = 0
     refused_lines: int = 0
     """How many lines of a coordinator that reads lines were invalid."""
+    is_ordered: bool = False
+    """Whether the coordinator has ordered it."""
 
 
 @dataclass
@@ -76,6 +78,7 @@ class Worker:
     def __post_init__(self) -> None:
         self.held = HeldRuns()
         self._stops = 0
+        self._is_ordered = False
         self._hurry = asyncio.Event()
         self._cancelled = 0
         self._left_sessions: asyncio.Queue[str] = asyncio.Queue()
@@ -107,7 +110,7 @@ class Worker:
             raise _reason(group) from group
         finally:
             await self.coordinator.__aexit__(None, None, None)
-        return ExitSummary(self._cancelled, len(self.outbox.open_keys()))
+        return ExitSummary(self._cancelled, len(self.outbox.open_keys()), is_ordered=self._is_ordered)
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         wake_left_over(self.outbox, self._delivery, self.log)
@@ -278,6 +281,7 @@ class Worker:
                 self.launcher.retire_session(session_id)
                 self.session_left(session_id)  # also if there was none: the coordinator waits for the answer
         if orders.drain:
+            self._is_ordered = True
             self._drain("requested by the coordinator")
 
     async def _stays(self, key: RunKey) -> bool:

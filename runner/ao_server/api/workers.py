@@ -96,14 +96,18 @@ async def heartbeat(context: Context, call: calls.Heartbeat) -> dict[str, Any]:
 
 @routes.post("/orders")
 async def orders(context: Context, call: calls.AskOrders) -> dict[str, Any]:
-    """Wait for requests to stop runs beyond those in `told`, for at most ten seconds; return the number for each."""
+    """Wait for requests to stop runs beyond those in `told`, or to drain, for at most ten seconds.
+
+    `stops` is the number of requests for each run.
+    """
     worker = _worker(context, call)
     until = asyncio.get_running_loop().time() + calls.WAIT_SECONDS
     while True:
-        stops = await context.access.read(lambda store: store.requested_stops(call.worker_id))
-        is_new = any(count > call.told.get(run_id, 0) for run_id, count in stops.items())
+        wanted = await context.access.read(lambda store: store.requests_to(call.worker_id))
+        is_new = any(count > call.told.get(run_id, 0) for run_id, count in wanted.stops.items())
+        is_new = is_new or (wanted.drain and not call.drains)
         if is_new or context.live.closing.is_set() or asyncio.get_running_loop().time() >= until:
-            return {"stops": stops}
+            return {"stops": wanted.stops, "drain": wanted.drain}
         await worker.coordinator.end_not_held()
         await context.access.wakeup.wait(LOOK_SECONDS)
         await asyncio.sleep(COALESCE_SECONDS)

@@ -67,6 +67,7 @@ class LeasedCoordinator:
         self._timing = timing
         self._held: set[RunKey] = set()
         self._told: dict[str, int] = {}
+        self._drains = False
         self._claim_id = ""
         """The name of a claim whose answer has not come; the same name again has the same answer."""
         self._joining = asyncio.Lock()
@@ -125,11 +126,12 @@ class LeasedCoordinator:
         return Orders(lost=frozenset(lost))
 
     async def orders(self) -> Orders:
-        """Wait for requests to stop a run."""
-        call = calls.AskOrders(worker_id=self._offer.owner, told=self._told)
+        """Wait for requests to stop a run or to drain."""
+        call = calls.AskOrders(worker_id=self._offer.owner, told=self._told, drains=self._drains)
         answer = await self._ask(call, calls.WAIT_SECONDS + self._timing.poll_margin_seconds)
         stops = self._parsed(calls.STOPS, answer, "stops")
-        return Orders(cancel_runs=new_stops(stops, self._told))
+        self._drains = answer.get("drain") is True
+        return Orders(cancel_runs=new_stops(stops, self._told), drain=self._drains)
 
     def drain(self) -> None:
         """Do nothing, since no run is handed out without a claim."""

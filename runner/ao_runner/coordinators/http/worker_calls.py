@@ -121,6 +121,9 @@ class AskOrders(Call):
 
     name = "orders"
     told: dict[str, int] = Field({}, max_length=MAX_HELD)
+    drains: bool = Field(
+        True, description="Whether the worker drains already. Those that do not say so cannot be told."
+    )
 
 
 class Release(CallOfRun):
