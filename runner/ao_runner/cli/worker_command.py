@@ -341,6 +341,7 @@ def _offer(given: WorkerArguments, owner: str, host: Host) -> Offer:
         pausing=tuple(one.name for one in found if one.pause_on_limit),
         lease_seconds=given["lease"],
         gone_seconds=given["gone_after"].total_seconds(),
+        slots=given["concurrency"],
     )
 
 

@@ -183,10 +183,12 @@ class StoreCoordinator:
         self._store.put_limit(RunLimit("pause", str(profile), 0, reset))
         return f"profile {profile} is paused until {reset}: {failure.error.type}"
 
-    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+    async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Extend the leases, and do nothing else: on a busy server each call waits, and a late answer ends the runs."""
         offer = self._offer
-        kept = await self._commits.do(lambda: self._store.renew_leases(offer.owner, offer.lease_seconds))
+        kept = await self._commits.do(
+            lambda: self._store.renew_leases(offer.owner, offer.lease_seconds, outbox_seconds)
+        )
         not_held = frozenset(kept) - {(key.run_id, key.attempt) for key in held}
         # One heartbeat may find a claim that is still being answered.
         self._to_end, self._not_held = not_held & self._not_held, not_held

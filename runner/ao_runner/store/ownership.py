@@ -40,6 +40,10 @@ class Owner:
     host: str | None = None
     drains: bool = False
     """Whether it claims no more runs, and leaves when its own have ended."""
+    slots: int = 0
+    """How many runs it performs at most at a time; 0 if it does not tell."""
+    outbox_seconds: float = 0.0
+    """The age of its oldest undelivered event, when it last told."""
 
     def takes(self, profile: str) -> bool:
         """Return whether the process claims runs of a profile from the queue."""
@@ -48,16 +52,19 @@ class Owner:
 
 def offer_text(offer: Offer) -> str:
     """Return an offer as the JSON that other processes read."""
-    return json.dumps({"serves": offer.profiles or (EVERY_PROFILE,), "tags": offer.tags, "shared": offer.shared})
+    serves = offer.profiles or (EVERY_PROFILE,)
+    return json.dumps({"serves": serves, "tags": offer.tags, "shared": offer.shared, "slots": offer.slots})
 
 
-WORKER_COLUMNS: Final = "pid, offer, host, drain"
+WORKER_COLUMNS: Final = "pid, offer, host, drain, outbox_seconds"
 
 
-def owner_of(pid: int, offer: str, host: str, drain: int) -> Owner:
+def owner_of(pid: int, offer: str, host: str, drain: int, outbox_seconds: float) -> Owner:
     """Return the owner in a row of `WORKER_COLUMNS`, with an offer from `offer_text`."""
-    lists = {name: tuple(found) for name, found in json.loads(offer).items() if name in {"serves", "tags", "shared"}}
-    return Owner(pid, **lists, host=host or None, drains=bool(drain))
+    told = json.loads(offer)
+    lists = {name: tuple(told.get(name, ())) for name in ("serves", "tags", "shared")}
+    slots = told.get("slots", 0)
+    return Owner(pid, **lists, host=host or None, drains=bool(drain), slots=slots, outbox_seconds=outbox_seconds)
 
 
 REMOTE: Final = "remote-"

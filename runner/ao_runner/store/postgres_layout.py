@@ -90,6 +90,7 @@ CREATE INDEX actions_by_time ON actions (at);
 """,
     """
 ALTER TABLE workers ADD COLUMN drain integer NOT NULL DEFAULT 0;
+ALTER TABLE workers ADD COLUMN outbox_seconds double precision NOT NULL DEFAULT 0;
 """,
 )
 """Never edit a released step; append a new one. A step must let programs of the layout before it go on working, or

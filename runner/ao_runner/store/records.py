@@ -145,6 +145,8 @@ class Offer:
     """After this time without a worker, the sessions of another host count as unavailable."""
     host: str | None = None
     """The host of a worker that uses the store through a server; None for a process on this host."""
+    slots: int = 0
+    """How many runs it performs at most at a time; 0 if it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

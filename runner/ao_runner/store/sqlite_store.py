@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import ClassVar, Final
 
 from ao_runner.store.engine import Row, reading
@@ -32,7 +33,7 @@ from ao_runner.store.ownership import (
 from ao_runner.store.records import DeletableSession, Offer, RowDamaged, RunState, StoredEvent, timestamp
 from ao_runner.store.run_queue import CLAIMED_COLUMNS, TAIL_CHARACTERS
 from ao_runner.store.store import Store
-from ao_runner.store.store_file import StoreFile, is_corrupt
+from ao_runner.store.store_file import BUSY_SECONDS, StoreFile, is_corrupt
 
 _LAST_SEQ: Final = (
     "(SELECT coalesce(last_seq, seq) FROM events WHERE events.run_id = runs.run_id ORDER BY seq DESC LIMIT 1)"
@@ -75,6 +76,11 @@ class SqliteStore(StoreFile, Store):
     tail_sql: ClassVar[str] = _TAIL
 
     host: str | None = None
+
+    def __init__(self, home: Path, busy_seconds: float = BUSY_SECONDS) -> None:
+        super().__init__(home, busy_seconds)
+        self._outbox_seconds: dict[str, float] = {}
+        """What the rows of workers of this host say, so that they are written only when it changes."""
 
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
@@ -141,20 +147,24 @@ class SqliteStore(StoreFile, Store):
             for seq, line in split:
                 yield StoredEvent(position, of_run, seq, line)
 
-    def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
+    def renew_leases(self, owner: str, lease_seconds: float, outbox_seconds: float = 0.0) -> set[tuple[str, int]]:
         """See `Engine`."""
-        self._renew(owner, lease_seconds)
+        self._renew(owner, lease_seconds, outbox_seconds)
         rows = self.connection.execute(
             "UPDATE runs SET lease_until = ? WHERE owner = ? AND status = 'running' RETURNING run_id, attempt",
             (uptime_seconds() + lease_seconds, owner),
         )
         return {(run_id, attempt) for run_id, attempt in rows.fetchall()}
 
-    def _renew(self, owner: str, lease_seconds: float) -> None:
+    def _renew(self, owner: str, lease_seconds: float, outbox_seconds: float | None = None) -> None:
         """Let a worker behind a server live on; the life of any other one is the lock on its file."""
         if owner.startswith(REMOTE):
             lease_until = uptime_seconds() + max(lease_seconds, IDLE_LEASE_SECONDS)
-            self.write("UPDATE workers SET lease_until = ? WHERE worker_id = ?", (lease_until, owner))
+            statement = "UPDATE workers SET lease_until = ?, outbox_seconds = coalesce(?, outbox_seconds)"
+            self.write(f"{statement} WHERE worker_id = ?", (lease_until, outbox_seconds, owner))
+        elif outbox_seconds is not None and outbox_seconds != self._outbox_seconds.get(owner, 0.0):
+            self._outbox_seconds[owner] = outbox_seconds
+            self.write("UPDATE workers SET outbox_seconds = ? WHERE worker_id = ?", (outbox_seconds, owner))
 
     def lost_runs(self) -> list[RunState]:
         """See `Engine`."""
@@ -206,8 +216,10 @@ class SqliteStore(StoreFile, Store):
     def living_owners(self) -> dict[str, Owner]:
         """See `Engine`."""
         here, rows = living_owners(self.home), self._rows_of_workers("lease_until = 0")
-        told = {name: replace(owner, drains=rows[name].drains) for name, owner in here.items() if name in rows}
-        return {**here, **told, **self._remote_owners()}
+        for name in rows.keys() & here.keys():
+            row = rows[name]
+            here[name] = replace(here[name], drains=row.drains, slots=row.slots, outbox_seconds=row.outbox_seconds)
+        return {**here, **self._remote_owners()}
 
     def _remote_owners(self) -> dict[str, Owner]:
         return self._rows_of_workers("lease_until - ? BETWEEN 0 AND ?", uptime_seconds(), MAX_LEASE_SECONDS)

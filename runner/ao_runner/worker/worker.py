@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ from ao_runner.runs.outcome import failed
 from ao_runner.runs.run import perform_run
 from ao_runner.store.records import RunRecord, timestamp
 from ao_runner.worker.assignment import Host, served_order
+from ao_runner.worker.backlog import oldest_age_seconds
 from ao_runner.worker.claiming import Claiming, Needs
 from ao_runner.worker.delivery import Delivery, ending_behind, recover_orphans, wake_left_over
 from ao_runner.worker.held_runs import HeldRun, HeldRuns, Leases
@@ -88,7 +90,8 @@ class Worker:
         self._claiming = Claiming(
             self.coordinator, self._spooler, self.held, self.folder, self.log, self.concurrency, self.needs
         )
-        self._leases = Leases(self.coordinator, self.held, self.log, self._obey, self._fence_all)
+        backlog = partial(oldest_age_seconds, self.outbox)
+        self._leases = Leases(self.coordinator, self.held, self.log, self._obey, self._fence_all, backlog)
 
     async def work(self) -> ExitSummary:
         """Work until `stop` is called and nothing is left to do, and return what is left.

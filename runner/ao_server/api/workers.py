@@ -90,7 +90,7 @@ async def terminal(context: Context, call: calls.Terminal) -> dict[str, Any]:
 @routes.post("/heartbeat")
 async def heartbeat(context: Context, call: calls.Heartbeat) -> dict[str, Any]:
     """Keep the leases of a worker's runs, and return those that it has lost."""
-    orders = await _worker(context, call).coordinator.heartbeat(call.held)
+    orders = await _worker(context, call).coordinator.heartbeat(call.held, call.outbox_seconds)
     return {"lost": calls.KEYS.dump_python(sorted(orders.lost), mode="json")}
 
 

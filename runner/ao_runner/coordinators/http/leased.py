@@ -119,9 +119,10 @@ class LeasedCoordinator:
         await self._ask(calls.Terminal(worker_id=owner, key=key, seq=seq, line=line.decode(), stays=stays))
         self._held.discard(key)
 
-    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+    async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Keep the leases."""
-        answer = await self._ask(calls.Heartbeat(worker_id=self._offer.owner, held=list(held)))
+        call = calls.Heartbeat(worker_id=self._offer.owner, held=list(held), outbox_seconds=outbox_seconds)
+        answer = await self._ask(call)
         lost = self._parsed(calls.KEYS, answer, "lost")
         return Orders(lost=frozenset(lost))
 
