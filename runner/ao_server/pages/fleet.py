@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, HTTPException, Path, Request
 from fastapi.responses import RedirectResponse
+from sse_starlette import EventSourceResponse
 from starlette.responses import Response
 
 from ao_protocol.documents import Description
@@ -20,7 +21,8 @@ from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
 from ao_server.older_runners import OLDER_OWNER
-from ao_server.pages.rendering import page
+from ao_server.pages.rendering import can_act, fragment, page
+from ao_server.pages.streaming import event_stream, list_stream
 from ao_server.problems import refusal
 
 routes = APIRouter(include_in_schema=False)
@@ -70,19 +72,34 @@ async def workers(request: Request, context: Context, check: bool = False) -> Re
 
     def find(store: Store) -> dict[str, Any]:
         hosting = context.hosting
-        profiles = list_profiles(hosting.home, hosting.environ)
         return {
-            "workers": _workers(context, store),
-            "host": store.host,
-            "is_drained": context.beside.is_drained,
-            "loads": _loads(store, [found.name for found in profiles] + list(list_executors())),
-            "limits": store.list_limits(),
-            "profiles": profiles,
+            **_fleet(context, store),
+            "profiles": list_profiles(hosting.home, hosting.environ),
             "executors": [(one, *_described(one, check, hosting.environ)) for one in list_executors().values()],
             "is_checked": check,
         }
 
     return page(request, "workers.html", **await context.access.read(find))
+
+
+@routes.get("/ui/workers/stream")
+async def stream_workers(request: Request, context: Context) -> EventSourceResponse:
+    """Send who performs runs, and the load, whenever they change."""
+    acts = can_act(request)
+    return event_stream(
+        list_stream(context, lambda store: fragment("_workers.html", can_act=acts, **_fleet(context, store)))
+    )
+
+
+def _fleet(context: ServerContext, store: Store) -> dict[str, Any]:
+    profiles = list_profiles(context.hosting.home, context.hosting.environ)
+    return {
+        "workers": _workers(context, store),
+        "host": store.host,
+        "is_drained": context.beside.is_drained,
+        "loads": _loads(store, [found.name for found in profiles] + list(list_executors())),
+        "limits": store.list_limits(),
+    }
 
 
 def _loads(store: Store, names: Sequence[str]) -> list[ProfileLoad]:

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
+from sse_starlette import EventSourceResponse
 from starlette.responses import Response
 
 from ao_runner.store.run_figures import NEWEST_RUNS, EndedRun
+from ao_runner.store.store import Store
 from ao_server.context import Context
 from ao_server.pages.attention import attention_of
-from ao_server.pages.rendering import page
+from ao_server.pages.rendering import can_act, fragment, page
 from ao_server.pages.run_view import seconds_between
+from ao_server.pages.streaming import event_stream, list_stream
 
 routes = APIRouter(include_in_schema=False)
 ACTIONS_AT_ONCE: Final = 200
@@ -37,6 +40,15 @@ async def inbox(request: Request, context: Context) -> Response:
     return page(request, "inbox.html", attention=await context.access.read(attention_of))
 
 
+@routes.get("/ui/inbox/stream")
+async def stream_inbox(request: Request, context: Context) -> EventSourceResponse:
+    """Send what needs a person whenever it changes."""
+    acts = can_act(request)
+    return event_stream(
+        list_stream(context, lambda store: fragment("_inbox.html", can_act=acts, attention=attention_of(store)))
+    )
+
+
 @routes.get("/ui/actions")
 async def actions(
     request: Request, context: Context, before: Annotated[int | None, Query(ge=1, lt=2**62)] = None
@@ -50,15 +62,22 @@ async def actions(
 @routes.get("/ui/usage")
 async def usage(request: Request, context: Context) -> Response:
     """Show what the newest runs have used, by day and by agent."""
-    ended = await context.access.read(lambda store: store.ended_runs())
-    return page(
-        request,
-        "usage.html",
-        total=_total("All", ended),
-        days=list(_totals(ended, [run.ended_at[:10] for run in ended]))[:31],
-        agents=sorted(_totals(ended, [run.agent_name for run in ended]), key=lambda one: -one.runs)[:100],
-        newest=NEWEST_RUNS,
-    )
+    return page(request, "usage.html", newest=NEWEST_RUNS, **await context.access.read(_usage))
+
+
+@routes.get("/ui/usage/stream")
+async def stream_usage(context: Context) -> EventSourceResponse:
+    """Send what the newest runs have used whenever that changes."""
+    return event_stream(list_stream(context, lambda store: fragment("_usage.html", **_usage(store))))
+
+
+def _usage(store: Store) -> dict[str, Any]:
+    ended = store.ended_runs()
+    return {
+        "total": _total("All", ended),
+        "days": list(_totals(ended, [run.ended_at[:10] for run in ended]))[:31],
+        "agents": sorted(_totals(ended, [run.agent_name for run in ended]), key=lambda one: -one.runs)[:100],
+    }
 
 
 def _totals(runs: Sequence[EndedRun], labels: Sequence[str]) -> Iterator[Total]:
