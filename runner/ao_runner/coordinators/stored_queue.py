@@ -152,19 +152,28 @@ class StoreCoordinator:
 
         owner = self._owner(key)
 
-        def end() -> str | None:
+        def end() -> tuple[bool, str | None]:
             if self._store.last_seq(key.run_id) == seq and self._store.last_line(key.run_id) == line.decode():
-                return None
+                return False, None
             self._store.add_attempt_events(key.run_id, key.attempt, seq, [line], owner)
             self._store.end_attempt(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
             self._store.record_usage(key.run_id, body.usage)
-            return self._wait_for_reset(key.run_id, body) if isinstance(body, Failure) else None
+            is_awaited = self._store.is_end_awaited(key.run_id)
+            return is_awaited, self._wait_for_reset(key.run_id, body) if isinstance(body, Failure) else None
 
-        if (paused := await self._held(key, end)) is not None:
+        is_awaited, paused = await self._held(key, end)
+        if paused is not None:
             self._tell(paused)
+        if is_awaited:
+            await self._notify_servers()
         self._note_acknowledged(key, seq)
         self._acknowledged.pop(key, None)
         self._wakeup.notify()  # the session may have another run waiting
+
+    async def _notify_servers(self) -> None:
+        """Let servers announce an end at once. They also poll, so that it does not matter if this fails."""
+        with suppress(StoreUnusable, StoreUnwritable, OSError):
+            await self._commits.alone(self._store.notify)
 
     def _wait_for_reset(self, run_id: str, failure: Failure) -> str | None:
         """Pause the profile of a run until its usage limit is reset, and queue a copy, if these ask for it.

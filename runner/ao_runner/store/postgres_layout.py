@@ -91,6 +91,7 @@ CREATE INDEX actions_by_time ON actions (at);
     """
 ALTER TABLE workers ADD COLUMN drain integer NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN outbox_seconds double precision NOT NULL DEFAULT 0;
+CREATE INDEX given_up_deliveries ON deliveries (since) WHERE next_at IS NULL;
 """,
 )
 """Never edit a released step; append a new one. A step must let programs of the layout before it go on working, or

@@ -132,6 +132,7 @@ CREATE INDEX actions_by_time ON actions (at);
     """
 ALTER TABLE workers ADD COLUMN drain INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN outbox_seconds REAL NOT NULL DEFAULT 0;
+CREATE INDEX given_up_deliveries ON deliveries (since) WHERE next_at IS NULL;
 """,
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.
