@@ -174,7 +174,7 @@ class RunState:
     host: str | None = None
     """The host of its session."""
     succeeds: str | None = None
-    """The run that ended at a usage limit, and of which this one is a copy."""
+    """The run that this one repeats: it ended at a usage limit, or somebody has run it again from a page."""
     agent_name: str = ""
     number: int = 0
     """Increases with each run of the store."""

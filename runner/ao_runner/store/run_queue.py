@@ -189,7 +189,7 @@ class RunQueue(Engine):
         return True
 
     def find_successor(self, run_id: str) -> str | None:
-        """Return the copy of a run that ended at a usage limit."""
+        """Return the run that repeats one: after a usage limit, or because somebody has run it again from a page."""
         rows = self.fetch("SELECT run_id FROM runs WHERE succeeds = ?", (run_id,))
         return rows[0][0] if rows else None
 
