@@ -189,6 +189,11 @@ class Store(RunQueue, WorkerTable, AgentTable, DeliveryTable, RunFigures, Action
         clause = f"ORDER BY {newest} DESC, rowid DESC"
         return self.rows("session", (_SESSION_COLUMNS, "sessions", clause), (), _session_of, self.damage)
 
+    def sessions_after(self, session_id: str, most: int) -> list[Session]:
+        """Return the first sessions behind an id, in the order of their ids, in which none moves."""
+        clause = f"WHERE session_id > ? ORDER BY session_id LIMIT {most:d}"
+        return self.rows("session", (_SESSION_COLUMNS, "sessions", clause), (session_id,), _session_of, self.damage)
+
     def list_runs(self, *session_ids: str) -> list[Run]:
         """Return the runs of sessions in order, in one query for any number of sessions."""
         statement = (RUN_COLUMNS, "runs", f"WHERE session_id {self.among_sql} ORDER BY rowid")

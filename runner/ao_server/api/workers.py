@@ -33,7 +33,11 @@ async def claim(context: Context, request: Request, call: calls.Claim) -> dict[s
     """Wait for runs, for at most ten seconds. A repetition with the same `claim_id` has the same answer."""
     worker = _worker(context, call)
     assignments = await _claimed(context, request, worker, call)
-    return {"assignments": calls.ASSIGNMENTS.dump_python(list(assignments), mode="json")}
+    found = calls.ASSIGNMENTS.dump_python(list(assignments), mode="json")
+    for session in [one["session"] for one in found]:
+        if session["project_dir"] == context.hosting.project_dir:
+            session["project_dir"] = None  # the run names none, and the worker has one of its own
+    return {"assignments": found}
 
 
 async def _claimed(

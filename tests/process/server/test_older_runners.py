@@ -247,3 +247,16 @@ def test_a_client_follows_all_sessions(serve: Serve) -> None:
     assert {document["session"]["session_id"] for name, document in seen if name == "session_created"} == {
         run["session_id"]
     }
+
+
+def test_agents_of_a_runner_are_listed_as_long_as_its_lease(serve: Serve, place: StorePlace) -> None:
+    server = without_worker(serve, place)
+    agents = [{"name": "own", "command": "work"}]
+    server.client.post("/runner/register", json={**IDENTITY, "agents": agents}).raise_for_status()
+    server.add_agent({"name": "another"})
+    assert [one["name"] for one in server.client.get("/agents").json()] == ["another", "own"]
+    with StorePlace(server.home, place.url).open() as store:
+        over = "UPDATE workers SET lease_until = 1"
+        store.write(over if place.is_local else "UPDATE workers SET lease_until = 'epoch'")
+    assert [one["name"] for one in server.client.get("/agents").json()] == ["another"]
+    assert ">own<" not in server.client.get("/ui/agents", headers={"accept": "text/html"}).text

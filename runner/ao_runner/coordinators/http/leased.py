@@ -5,9 +5,10 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http import worker_calls as calls
@@ -95,6 +96,7 @@ class LeasedCoordinator:
         self._claim_id = self._claim_id or secrets.token_hex(8)
         call = calls.Claim(worker_id=self._offer.owner, slots=slots, claim_id=self._claim_id)
         answer = await self._ask(call, calls.WAIT_SECONDS + self._timing.poll_margin_seconds)
+        _fill_in_folder(answer.get("assignments"), str(Path.cwd()))
         assignments = self._parsed(calls.ASSIGNMENTS, answer, "assignments")
         self._claim_id = ""
         self._held.update(one.key for one in assignments)
@@ -189,6 +191,14 @@ class LeasedCoordinator:
 
     def _not_understood(self, name: str) -> CoordinatorUnavailable:
         return CoordinatorUnavailable(self._exchange.place, f"its answer holds no valid {name}")
+
+
+def _fill_in_folder(assignments: JsonValue, folder: str) -> None:
+    """Let runs that name no folder use that of this worker."""
+    for one in assignments if isinstance(assignments, list) else ():
+        session = one.get("session") if isinstance(one, dict) else None
+        if isinstance(session, dict) and session.get("project_dir", "") is None:
+            session["project_dir"] = folder
 
 
 def _token(environ: Mapping[str, str]) -> str | None:
