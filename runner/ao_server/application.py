@@ -19,6 +19,7 @@ from ao_server.announcements import announce_ends
 from ao_server.api import (
     agents,
     limits,
+    not_served,
     older_sessions,
     runners,
     runs,
@@ -92,7 +93,7 @@ def build_application(
     app.state.policy = policy
     for part in (
         general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes, webhooks.routes,
-        workers.routes, runners.routes, older_sessions.routes, limits.routes,
+        workers.routes, runners.routes, older_sessions.routes, limits.routes, not_served.routes,
     ):  # fmt: skip
         app.include_router(part)
     for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes, fleet.routes):

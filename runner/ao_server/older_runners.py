@@ -122,9 +122,16 @@ class OlderRunners:
             "project_dir": None,
             "executor_profile": owner.serves[0],
             "executor": {},
-            "require_matching_tags": False,
+            "require_matching_tags": owner.needs_tag,
         }
-        offer = Offer(runner_id, owner.serves, owner.tags, lease_seconds=LEASE_SECONDS, host=owner.host)
+        offer = Offer(
+            runner_id,
+            owner.serves,
+            owner.tags,
+            lease_seconds=LEASE_SECONDS,
+            host=owner.host,
+            needs_tag=owner.needs_tag,
+        )
         added = await self._added(OlderRunner(runner_id, registration, self._coordinator(offer), is_known=True))
         return self._runners.setdefault(runner_id, added)
 

@@ -44,6 +44,8 @@ class Owner:
     """How many runs it performs at most at a time; 0 if it does not tell."""
     outbox_seconds: float = 0.0
     """The age of its oldest undelivered event, when it last told."""
+    needs_tag: bool = False
+    """See `Offer.needs_tag`."""
 
     def takes(self, profile: str) -> bool:
         """Return whether the process claims runs of a profile from the queue."""
@@ -53,7 +55,8 @@ class Owner:
 def offer_text(offer: Offer) -> str:
     """Return an offer as the JSON that other processes read."""
     serves = offer.profiles or (EVERY_PROFILE,)
-    return json.dumps({"serves": serves, "tags": offer.tags, "shared": offer.shared, "slots": offer.slots})
+    told = {"serves": serves, "tags": offer.tags, "shared": offer.shared, "slots": offer.slots}
+    return json.dumps({**told, "needs_tag": offer.needs_tag})
 
 
 WORKER_COLUMNS: Final = "pid, offer, host, drain, outbox_seconds"
@@ -62,9 +65,17 @@ WORKER_COLUMNS: Final = "pid, offer, host, drain, outbox_seconds"
 def owner_of(pid: int, offer: str, host: str, drain: int, outbox_seconds: float) -> Owner:
     """Return the owner in a row of `WORKER_COLUMNS`, with an offer from `offer_text`."""
     told = json.loads(offer)
-    lists = {name: tuple(told.get(name, ())) for name in ("serves", "tags", "shared")}
-    slots = told.get("slots", 0)
-    return Owner(pid, **lists, host=host or None, drains=bool(drain), slots=slots, outbox_seconds=outbox_seconds)
+    return Owner(
+        pid,
+        serves=tuple(told.get("serves", ())),
+        tags=tuple(told.get("tags", ())),
+        shared=tuple(told.get("shared", ())),
+        host=host or None,
+        drains=bool(drain),
+        slots=told.get("slots", 0),
+        outbox_seconds=outbox_seconds,
+        needs_tag=told.get("needs_tag", False),
+    )
 
 
 REMOTE: Final = "remote-"

@@ -147,6 +147,8 @@ class Offer:
     """The host of a worker that uses the store through a server; None for a process on this host."""
     slots: int = 0
     """How many runs it performs at most at a time; 0 if it does not tell."""
+    needs_tag: bool = False
+    """Whether it takes only runs that demand one of its tags, that of its host excepted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,7 @@ class RunQueue(Engine):
             ),
             (
                 int(not offer.profiles), self.listed(offer.profiles), json.dumps(offer.tags),
+                self.listed(['[]', json.dumps([f"host:{offer.host or self.host}"])] if offer.needs_tag else []),
                 int(offer.host is None or self.host is not None), offer.host or self.host, self.listed(offer.shared),
                 self.listed([name for kind, name in full if kind != "agent"]),
                 self.listed([name for kind, name in full if kind == "agent"]), slots,
@@ -337,7 +338,7 @@ WHERE runs.status = 'queued' AND (not_before IS NULL OR not_before <= {now}) AND
     SELECT 1 FROM runs AS other WHERE other.session_id = runs.session_id AND (
         other.status || '' = 'running' OR other.status || '' = 'queued' AND other.rowid < runs.rowid)
     LIMIT 1 OFFSET 0)
-AND (? = 1 OR runs.profile {among}) AND {tags}
+AND (? = 1 OR runs.profile {among}) AND {tags} AND NOT requires {among}
 AND (mode = 'start' OR host IS NULL AND (? = 1 OR executor_session_id IS NULL) OR host = ? OR runs.profile {among})
 AND NOT coalesce(runs.profile, '') {among} AND NOT coalesce(agent_name, '') {among}
 ORDER BY priority DESC, runs.rowid LIMIT ?{lock}
