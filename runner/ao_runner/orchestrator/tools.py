@@ -104,7 +104,7 @@ class CoordinatorClient:
         children: dict[JsonValue, list[str]] = {}
         after: JsonValue = ""
         while isinstance(after, str):  # a coordinator of the older contract lists all sessions at once
-            page = (await self.ask("GET", f"/sessions?{urlencode({'after': after})}")).document
+            page = (await self.ask("GET", f"/sessions?{urlencode({'after': after, 'limit': 200})}")).document
             for session in _objects(page.get("sessions")):
                 session_id = session.get("session_id")
                 if isinstance(session_id, str) and session_id != ancestor:
