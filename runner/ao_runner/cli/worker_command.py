@@ -16,6 +16,7 @@ import click
 
 from ao_protocol.redaction import Redactor
 from ao_runner.cli.options import (
+    ORDERED_EXIT_CODE,
     FiniteSeconds,
     complete_profile,
     duration_of,
@@ -190,6 +191,8 @@ def worker_command(**given: Unpack[WorkerArguments]) -> None:
         click.echo(
             f"ao: lines of stdin that were no runs: {left.refused_lines}; their failures are on stdout", err=True
         )
+    if left.is_ordered and given["drain_at_eof"] and not left.cancelled_runs:
+        sys.exit(ORDERED_EXIT_CODE)
     ended = 130 if left.cancelled_runs else 75 if left.undelivered_runs else 64 if left.refused_lines else 0
     sys.exit(ended)
 
@@ -343,6 +346,7 @@ def _offer(given: WorkerArguments, owner: str, host: Host) -> Offer:
         pausing=tuple(one.name for one in found if one.pause_on_limit),
         lease_seconds=given["lease"],
         gone_seconds=given["gone_after"].total_seconds(),
+        slots=given["concurrency"],
     )
 
 

@@ -335,3 +335,5 @@ class StoredJournal:
             self.mark("terminal")
             self.store.end_run(self.run.run_id, status_of(body), timestamp(), error_type_of(body))
             self.store.record_usage(self.run.run_id, body.usage)
+            if self.store.is_end_awaited(self.run.run_id):
+                self.store.notify()
