@@ -11,10 +11,10 @@ from ao_protocol.events import Result
 from ao_protocol.wire import JsonObject
 from ao_runner.store.records import OPEN_STATUSES, RunState, Session
 from ao_runner.store.store import Store
-from ao_server.api.runs import states_of, stopped
+from ao_server.api.runs import stopped
 from ao_server.context import Context
 from ao_server.event_log import FIRST, EventId, events_after, position_from
-from ao_server.shapes import current_status, shown_result, shown_session, terminal_of
+from ao_server.shapes import current_status, shown_result, shown_sessions, terminal_of
 
 routes = APIRouter(prefix="/sessions", tags=["Sessions"])
 SessionId = Annotated[str, Path(max_length=256)]
@@ -32,7 +32,7 @@ async def list_sessions(
 
     def find(store: Store) -> JsonObject:
         sessions = [one for one in store.list_sessions() if parent_session_id in {None, one.parent_session_id}]
-        return {"sessions": [shown_session(one, states_of(store, one.session_id), idle) for one in sessions[:limit]]}
+        return {"sessions": list(shown_sessions(store, sessions[:limit], idle).values())}
 
     return await context.access.read(find)
 
@@ -43,7 +43,7 @@ async def get_session(context: Context, session_id: SessionId) -> dict[str, Any]
 
     def find(store: Store) -> JsonObject:
         session = found_session(store, session_id)
-        return {"session": shown_session(session, states_of(store, session_id), context.runners.idle)}
+        return {"session": shown_sessions(store, [session], context.runners.idle)[session_id]}
 
     return await context.access.read(find)
 
@@ -55,7 +55,7 @@ async def get_status(context: Context, session_id: SessionId) -> dict[str, Any]:
     def find(store: Store) -> JsonObject:
         if not store.session_exists(session_id):
             return {"status": "not_existent"}
-        return {"status": current_status(states_of(store, session_id), is_idle=session_id in context.runners.idle)}
+        return {"status": current_status(store.states_of(session_id), is_idle=session_id in context.runners.idle)}
 
     return await context.access.read(find)
 
@@ -66,7 +66,7 @@ async def get_result(context: Context, session_id: SessionId) -> dict[str, Any]:
 
     def find(store: Store) -> JsonObject:
         found_session(store, session_id)
-        states = states_of(store, session_id)
+        states = store.states_of(session_id)
         if current_status(states) not in {"finished", "idle"}:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "Session not finished or idle")
         terminal = terminal_of(store, states[-1].run.run_id)
@@ -118,7 +118,7 @@ async def stop_session(context: Context, session_id: SessionId) -> dict[str, Any
 
     def find(store: Store) -> list[RunState]:
         found_session(store, session_id)
-        return states_of(store, session_id)
+        return store.states_of(session_id)
 
     states = await context.access.read(find)
     still_open = [state for state in states if state.run.status in OPEN_STATUSES]
