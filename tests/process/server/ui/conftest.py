@@ -13,6 +13,8 @@ from tests.process.server.conftest import Serve, Served, place, postgres, serve
 __all__ = ["place", "postgres", "serve"]
 REQUIRED: Final = "AO_TEST_REQUIRES_BROWSER"
 """Set by .ci/run: a missing browser is an error then, and skips nothing."""
+CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
+"""The names that distributions give the browser."""
 NARROW: Final = 390
 expect.set_options(timeout=60_000)
 SCHEMA: Final = {"type": "object", "required": ["approval"], "properties": {"approval": {"type": "boolean"}}}
@@ -66,12 +68,12 @@ def chromium() -> str:
     Raises:
         RuntimeError: CI demands one.
     """
-    found = shutil.which("chromium")
-    if found is None:
-        if os.environ.get(REQUIRED):
-            raise RuntimeError("there is no Chromium; .ci/toolchains installs it")
-        pytest.skip("there is no Chromium on this machine; Debian has it as `chromium`")
-    return found
+    for name in CHROMIUM:
+        if (found := shutil.which(name)) is not None:
+            return found
+    if os.environ.get(REQUIRED):
+        raise RuntimeError("there is no Chromium; .ci/toolchains installs it")
+    pytest.skip("there is no Chromium on this machine; Debian has it as `chromium`")
 
 
 @pytest.fixture(scope="module")  # while it is open, its event loop runs, and other tests cannot start their own
