@@ -13,10 +13,7 @@ from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import QueuedRun, Run, RunFilter, Session
 from ao_runner.store.store import Store
 from ao_server.gate import tokens_of
-from tests.process.runner.conftest import store
 from tests.process.server.conftest import Serve, Served, wait_for
-
-__all__ = ["store"]
 
 pytestmark = pytest.mark.thorough
 HTML = {"accept": "text/html"}

@@ -8,9 +8,8 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.process.server.conftest import Serve, Served, place, postgres, serve
+from tests.process.server.conftest import Serve, Served
 
-__all__ = ["place", "postgres", "serve"]
 REQUIRED: Final = "AO_TEST_REQUIRES_BROWSER"
 """Set by .ci/run: a missing browser is an error then, and skips nothing."""
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
