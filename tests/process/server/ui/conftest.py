@@ -110,11 +110,8 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
 
 @pytest.fixture
-def scripted(serve: Serve) -> Iterator[Served]:
-    """A server with a worker and all scripted agents. Runs that are not over at the end are stopped."""
-    server = serve()
+def scripted(share: Serve) -> Served:
+    """A shared server with a worker and all scripted agents."""
+    server = share()
     add_scripted(server, *SCRIPTS)
-    yield server
-    for status in ("pending", "running"):
-        for run in server.client.get("/runs", params={"status": status}).json()["runs"]:
-            server.client.post(f"/runs/{run['run_id']}/stop")
+    return server
