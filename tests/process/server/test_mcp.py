@@ -50,9 +50,9 @@ TRANSPORTS = pytest.mark.parametrize("connect", [over_http, over_stdio])
 
 
 @pytest.fixture
-def server(share: Serve) -> Served:
-    """A shared server with a worker, an agent that answers and one that does not."""
-    one = share()
+def server(serve: Serve) -> Served:
+    """A server with a worker, an agent that answers and one that does not."""
+    one = serve()
     one.add_agent(REVIEWER)
     one.add_agent(WAITING)
     return one
@@ -100,8 +100,8 @@ REFUSED: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_what_cannot_be_started_is_told_and_queues_nothing(share: Serve) -> None:
-    server = share("--no-worker")
+async def test_what_cannot_be_started_is_told_and_queues_nothing(serve: Serve) -> None:
+    server = serve("--no-worker")
     async with over_http(server.url) as session:
         for reason, arguments in REFUSED.items():
             answer = await told(session, "start_agent_session", **{"parameters": HI, **arguments})
@@ -110,8 +110,8 @@ async def test_what_cannot_be_started_is_told_and_queues_nothing(share: Serve) -
 
 
 @TRANSPORTS
-async def test_a_server_with_tokens_serves_its_clients(share: Serve, connect: Connect) -> None:
-    server = share("--token", "--no-worker")
+async def test_a_server_with_tokens_serves_its_clients(serve: Serve, connect: Connect) -> None:
+    server = serve("--token", "--no-worker")
     tokens = json.loads((server.home / "server" / "tokens.json").read_text())
     async with connect(server.url, tokens["client"]) as session:
         assert not (await session.call_tool("list_agent_sessions", {})).is_error
@@ -120,8 +120,8 @@ async def test_a_server_with_tokens_serves_its_clients(share: Serve, connect: Co
         assert server.client.post("/mcp", json=LIST, headers=headers).status_code == status
 
 
-def test_only_calls_of_this_machine_are_answered(share: Serve) -> None:
-    server = share("--no-worker")
+def test_only_calls_of_this_machine_are_answered(serve: Serve) -> None:
+    server = serve("--no-worker")
     for method, headers, status in (
         ("POST", {}, 200),
         ("POST", {"Origin": "http://evil.example"}, 403),
