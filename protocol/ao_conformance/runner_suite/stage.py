@@ -118,6 +118,8 @@ def reason_against(command: Sequence[str], vector: RunnerVector) -> str | None:
             return f"the command has no {{{name}}}, so that the limit cannot be given"
     if "config" in vector.given and not uses(command, "config", "profile"):
         return "the command has no {config}, so that the executor cannot be configured"
+    if "input" in vector.given and not uses(command, "profile"):
+        return "the command has no {profile}, so that it cannot be said who answers requests"
     for name in ("blueprint", "project_dir"):
         if name in vector.given and not uses(command, name):
             return f"the command has no {{{name}}}"
@@ -159,7 +161,12 @@ def set_stage(vector: RunnerVector, scratch: Path) -> Stage:
     _write_executor(vector, executor)
     secret = f'{secrets.token_hex(12)}/"+\\ &='
     config = vector.given.get("config", {})
-    profile = {"executor": str(executor), "limits": _limits(vector), **({"config": config} if config else {})}
+    said = {"config": config, "input": vector.given.get("input")}
+    profile = {
+        "executor": str(executor),
+        "limits": _limits(vector),
+        **{name: value for name, value in said.items() if value},
+    }
     values = {
         "executor": str(executor),
         "blueprint": str(_written(scratch / "blueprint.json", _filled(vector.given.get("blueprint", BLUEPRINT)))),
