@@ -118,8 +118,6 @@ def reason_against(command: Sequence[str], vector: RunnerVector) -> str | None:
             return f"the command has no {{{name}}}, so that the limit cannot be given"
     if "config" in vector.given and not uses(command, "config", "profile"):
         return "the command has no {config}, so that the executor cannot be configured"
-    if "input" in vector.given and not uses(command, "profile"):
-        return "the command has no {profile}, so that it cannot be said who answers requests"
     for name in ("blueprint", "project_dir"):
         if name in vector.given and not uses(command, name):
             return f"the command has no {{{name}}}"
