@@ -3,7 +3,7 @@
 Public API; import these names from `ao_executors.core`. This module performs nothing and imports no pydantic models.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
@@ -355,6 +355,17 @@ def as_failure(refusal: "InvocationRefused") -> RunFailed:
     extra: dict[str, object] = {"validation_errors": list(refusal.validation_errors), "details": refusal.details}
     present = {name: value for name, value in extra.items() if value}
     return RunFailed(refusal.error_type, refusal.message, origin="caller", extra=present)
+
+
+def input_required(requests: Sequence[Mapping[str, Any]]) -> RunFailed:
+    """Return the failure of a run that was parked with these open requests."""
+    names = ", ".join(request["request_id"] for request in requests)
+    return RunFailed(
+        ErrorType.INPUT_REQUIRED,
+        f"the run waits for an answer to {names}; resume the session with input_responses",
+        origin="caller",
+        extra={"details": {"requests": list(requests)}},
+    )
 
 
 def cancelled(reason: str) -> RunFailed:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ao_executors.core.emitter import Emitter
-from ao_executors.core.executor import RunFailed
-from ao_protocol.errors import ErrorType
 
 if TYPE_CHECKING:  # imports pydantic, which a run without a request does not need
     from pydantic import JsonValue
@@ -101,18 +99,15 @@ class Inputs:
         self._events = events
         self._given = dict(given)
         self._waiting: dict[str, tuple[dict[str, Any], asyncio.Future[Resolution]]] = {}
-        self._parked: list[dict[str, Any]] = []
-
-    @property
-    def is_parked(self) -> bool:
-        """Whether the run was parked. Its work then ends as soon as it can be continued by a resume."""
-        return bool(self._parked)
+        self.parked: list[dict[str, Any]] = []
+        """The fields of the requests that were open when the run was parked. Its work then ends, so that a resume
+        can continue it."""
 
     async def ask(self, request: InputRequest) -> "Resolution":
         """Emit a request, wait for its answer, and emit that it is resolved.
 
         A run that ends while it waits has its requests resolved as `cancelled`, by `policy`. If the run is parked, the
-        outcome is `expired` and `is_parked` is True.
+        outcome is `expired` and `parked` is not empty.
 
         Args:
             request: The request. Its line is not cut: a person decides about what the request shows.
@@ -159,20 +154,10 @@ class Inputs:
         waiting = {name: fields for name, (fields, answer) in self._waiting.items() if not answer.done()}
         if not waiting:
             return
-        self._parked += waiting.values()
+        self.parked += waiting.values()
         for request_id in waiting:
             self._resolve(request_id, Resolution("expired", "timeout"))
         self.when_parked()
-
-    def failure(self) -> RunFailed:
-        """Return the failure of a parked run."""
-        names = ", ".join(fields["request_id"] for fields in self._parked)
-        return RunFailed(
-            ErrorType.INPUT_REQUIRED,
-            f"the run waits for an answer to {names}; resume the session with input_responses",
-            origin="caller",
-            extra={"details": {"requests": self._parked}},
-        )
 
     def _resolve(self, request_id: str, resolution: "Resolution") -> None:
         self._events.emit_fields("input_resolved", resolution.to_fields(request_id))

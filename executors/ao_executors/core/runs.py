@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ao_executors.core.connections import Connections, PreparedConnection
 from ao_executors.core.control import ControlLines
 from ao_executors.core.emitter import Emitter, EventTooLarge
-from ao_executors.core.executor import Executor, RunFailed, RunLimits, Task, TextResult, cancelled
+from ao_executors.core.executor import Executor, RunFailed, RunLimits, Task, TextResult, cancelled, input_required
 from ao_executors.core.executor_process import Process, adopt_orphans
 from ao_executors.core.inputs import Inputs
 from ao_executors.core.stdio import NobodyReads
@@ -143,7 +143,7 @@ async def _perform_run(
         interruption = await _until_done(work, process, task)
         clean_until = loop.time() + task.limits.clean_up_seconds
         if interruption is not None:
-            if task.inputs.is_parked:  # the work may end by itself so that a resume continues it
+            if task.inputs.parked:  # the work may end by itself so that a resume continues it
                 await asyncio.wait({work}, timeout=(clean_until - loop.time()) / 2)
             work.cancel()
             await asyncio.wait({work}, timeout=clean_until - loop.time())
@@ -193,11 +193,11 @@ async def _until_done(work: _Work, process: Process, task: Task) -> RunFailed | 
     waiting = loop.create_task(requested.wait())
     await asyncio.wait({work, waiting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
-    if work.done() and not task.inputs.is_parked:
+    if work.done() and not task.inputs.parked:
         return None
     if cancellation.reason is not None:
         return cancelled(cancellation.reason)
-    return task.inputs.failure() if task.inputs.is_parked else _too_late(seconds)
+    return input_required(task.inputs.parked) if task.inputs.parked else _too_late(seconds)
 
 
 def _too_late(seconds: float | None) -> RunFailed:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from ao_executors.core import ALLOW_OR_DENY, UNANSWERED, Answer, InputRequest, RunFailed, Task, converse
 from ao_executors.core.conversation import occupy
-from ao_executors.core.executor import refused
+from ao_executors.core.executor import input_required, refused
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
@@ -188,8 +188,8 @@ class ScriptedModel:
             call, "permission", f"May {name} be called?", ALLOW_OR_DENY, tool_call_id=call, tool_input=given
         )
         resolution = await self._inputs.ask(request)
-        if self._inputs.is_parked:
-            raise self._inputs.failure()
+        if self._inputs.parked:
+            raise input_required(self._inputs.parked)
         reasons = {"accepted": None, "declined": "a person denied it", "expired": UNANSWERED}
         return reasons.get(resolution.outcome, "the request was cancelled")
 
