@@ -26,7 +26,10 @@ EXPIRED: dict[str, Any] = {"outcome": "expired", "by": "timeout"}
             id="of two options with one id the first",
         ),
         pytest.param(
-            CHOICE, {"option_id": "deny", "value": "x"}, Resolution("declined", "person", "deny"), id="denied with words"
+            CHOICE,
+            {"option_id": "deny", "value": "x"},
+            Resolution("declined", "person", "deny"),
+            id="denied with words",
         ),
         pytest.param(VALUE, {"value": 3}, Resolution("accepted", "person", None, 3), id="a value"),
         pytest.param(VALUE, {}, Resolution("accepted", "person"), id="null, where the schema allows it"),
@@ -34,10 +37,16 @@ EXPIRED: dict[str, Any] = {"outcome": "expired", "by": "timeout"}
             {**CHOICE, **VALUE}, {"option_id": "allow"}, Resolution("accepted", "person", "allow"), id="no value needed"
         ),
         pytest.param(
-            {**CHOICE, "default": "deny"}, EXPIRED, Resolution("expired", "timeout", "deny"), id="expired to its default"
+            {**CHOICE, "default": "deny"},
+            EXPIRED,
+            Resolution("expired", "timeout", "deny"),
+            id="expired to its default",
         ),
         pytest.param(
-            {**CHOICE, "default": "allow"}, EXPIRED, Resolution("expired", "timeout"), id="never expired to an allowance"
+            {**CHOICE, "default": "allow"},
+            EXPIRED,
+            Resolution("expired", "timeout"),
+            id="never expired to an allowance",
         ),
         pytest.param(
             {**CHOICE, "default": "gone"}, EXPIRED, Resolution("expired", "timeout"), id="expired to an unknown option"
@@ -61,7 +70,9 @@ def test_an_answer_resolves_its_request(
     ("request_fields", "response", "sentence"),
     [
         pytest.param(CHOICE, {}, "option_id is missing; expected one of allow, deny, edit", id="nothing"),
-        pytest.param(CHOICE, {"option_id": "allow", "value": 1}, "value is set, and the request takes none", id="value"),
+        pytest.param(
+            CHOICE, {"option_id": "allow", "value": 1}, "value is set, and the request takes none", id="value"
+        ),
         pytest.param(VALUE, {"option_id": "allow"}, "expected no option, but a value", id="no options"),
         pytest.param(VALUE, {"value": "3"}, r"value does not match the schema: \$: ", id="another type"),
         pytest.param(CHOICE, {"outcome": "accepted"}, "option_id is missing", id="accepted, but what"),
