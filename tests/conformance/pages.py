@@ -60,6 +60,12 @@ CLAIMS = [
         environment=CLAUDE_ENVIRONMENT,
         out_of_reach=CLAUDE_NEVER,
     ),
+    Claim(
+        name="codex",
+        command=[installed("ao-codex-exec")],
+        level="standard",
+        base="docs/conformance/codex-base.json",
+    ),
     Claim("echo", [installed("ao-echo-exec")], "standard"),
     Claim("procedural", [installed("ao-procedural-exec")], "standard"),
     Claim("scripted", [installed("ao-scripted-exec")], "standard"),

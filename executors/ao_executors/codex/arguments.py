@@ -19,6 +19,7 @@ from ao_protocol.documents import RemoteMcpServer, StdioMcpServer
 
 MCP_SECONDS: Final = 30
 """How long an MCP server may take to start."""
+_MAX_DOCUMENT_BYTES: Final = 32 * 1024
 _PROVIDER: Final = "ao-openai"
 _OPENAI: Final = "https://api.openai.com/v1"
 _OFF: Final = (
@@ -49,9 +50,7 @@ def server_arguments(context: RunContext) -> list[str]:
     settings: dict[str, object] = {
         **{f"features.{name}": False for name in _OFF},
         **_QUIET,
-        "project_doc_max_bytes": 32768 if config.get("project_doc", False) else 0,
-        # A project's own configuration can start programs.
-        "projects": {str(context.project_dir.resolve()): {"trust_level": "untrusted"}},
+        **_project_settings(config.get("project_doc", False), context.project_dir),
         "web_search": config.get("web_search", DEFAULT_WEB_SEARCH),
     }
     environment = {**os.environ, **config.get("env", {})}
@@ -60,6 +59,17 @@ def server_arguments(context: RunContext) -> list[str]:
     elif base_url := environment.get("OPENAI_BASE_URL"):
         settings["openai_base_url"] = base_url
     return ["app-server", *(part for name, value in settings.items() for part in ("-c", f"{name}={_toml(value)}"))]
+
+
+def _project_settings(reads_documents: bool, project_dir: Path) -> dict[str, object]:
+    """Return the settings by which nothing in a project configures the CLI: its own configuration starts programs.
+
+    The CLI reads no AGENTS.md in a project that is called untrusted (seen with 0.163). If they are read, the project
+    has the trust that the CLI's own configuration gives it.
+    """
+    if reads_documents:
+        return {"project_doc_max_bytes": _MAX_DOCUMENT_BYTES}
+    return {"project_doc_max_bytes": 0, "projects": {str(project_dir.resolve()): {"trust_level": "untrusted"}}}
 
 
 def _provider(context: RunContext, environment: Mapping[str, str]) -> dict[str, object]:
@@ -123,10 +133,10 @@ def _thread_config(context: RunContext, inherited_servers: Iterable[str]) -> dic
         },
         "sandbox_workspace_write": {
             "network_access": config.get("network_access", False),
-            "writable_roots": [*config.get("writable_roots", ()), temporary],
+            "writable_roots": config.get("writable_roots", []),
         },
         # Commands inherit the CLI's environment without its secrets (AOX-198).
-        "shell_environment_policy": {"exclude": [*SECRETS, *LOG], "set": {"TMPDIR": temporary}},
+        "shell_environment_policy": {"exclude": [*SECRETS, *LOG]},
     }
     if effort := config.get("reasoning_effort"):
         settings["model_reasoning_effort"] = effort
@@ -134,7 +144,7 @@ def _thread_config(context: RunContext, inherited_servers: Iterable[str]) -> dic
 
 
 def _temporary_folder(config: Mapping[str, Any]) -> str:
-    """Return the folder for temporary files of commands and MCP servers; the CLI has its own."""
+    """Return the folder for temporary files of MCP servers; the CLI and its commands have one of their own."""
     return str(config.get("env", {}).get("TMPDIR") or os.environ.get("TMPDIR") or "/tmp")  # noqa: S108  # the usual one
 
 
