@@ -24,6 +24,7 @@ from ao_protocol.events import (
     Event,
     Heartbeat,
     InputRequested,
+    InputResolved,
     Log,
     Message,
     MessageDelta,
@@ -69,6 +70,7 @@ HINTS: Final[dict[str, str]] = {
     ErrorType.SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; try --output-option max_retries=N or "
     "strategy=auto, or simplify the schema",
     ErrorType.UNSUPPORTED_CAPABILITY: "`ao executors describe NAME` shows the capabilities",
+    ErrorType.INPUT_REQUIRED: "`ao inputs` shows what it asks; `ao answer RUN --allow` lets it continue",
     ErrorType.SESSION_NOT_FOUND: "the executor no longer has the session; start a new one with `ao run`",
     ErrorType.DEADLINE_EXCEEDED: "raise --timeout, or give the agent less work",
     ErrorType.DEPENDENCY_MISSING: "`ao doctor` shows what is missing and how to install it",
@@ -150,6 +152,8 @@ def _one_line(body: Body) -> Line | None:
             line = Line("!", message, "warn" if level == "warning" else "bad")
         case InputRequested(title=title):
             line = Line("?", title, "warn")
+        case InputResolved(outcome=outcome) if outcome != "accepted":
+            line = Line("!", f"the request was {outcome}", "warn")
     return line and replace(line, text=shorten(line.text))
 
 
@@ -366,10 +370,18 @@ class LiveProgress(PlainProgress):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.pause()
+
+    def pause(self) -> None:
+        """Draw nothing below the past events, for a prompt."""
         try:
             self._live.stop()
         except OSError:
             _silence(sys.stderr)
+
+    def resume(self) -> None:
+        """Draw the current activity again."""
+        self._live.start()
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the lines for the event, and update the current activity."""

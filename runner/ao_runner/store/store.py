@@ -15,11 +15,14 @@ from ao_runner.store.action_table import ActionTable
 from ao_runner.store.agent_table import AgentTable
 from ao_runner.store.deliveries import DeliveryTable
 from ao_runner.store.engine import ConstraintBroken, Row, json_object, reading
+from ao_runner.store.input_table import InputTable
 from ao_runner.store.records import (
     LAST,
     DeletableSession,
     NamedSchema,
     OfAnotherSession,
+    Placement,
+    QueuedRun,
     RowConflict,
     RowDamaged,
     Run,
@@ -48,8 +51,8 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
-class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable):
-    """Sessions, runs, events, named schemas, agents, deliveries and actions in one place."""
+class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable, InputTable):
+    """Sessions, runs, events, named schemas, agents, deliveries, actions and requests in one place."""
 
     def add_session(self, session: Session) -> None:
         """Store a new session."""
@@ -206,6 +209,28 @@ class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable):
         )
         return run_of(rows[0]) if rows else None
 
+    def find_queued(self, run_id: str) -> QueuedRun:
+        """Return a run with the settings for it; of one that was not queued, with those of its session.
+
+        Raises:
+            SessionUnknown: There is no such run.
+            RowDamaged: The run cannot be read.
+        """
+        columns = ", ".join(f"runs.{name.strip()}" for name in RUN_COLUMNS.split(","))
+        rows = self.fetch(
+            "SELECT coalesce(runs.profile, sessions.profile, executor_name), timeout_seconds, metadata, model_script,"  # noqa: S608
+            f" requires, priority, {columns}"
+            " FROM runs JOIN sessions ON sessions.session_id = runs.session_id WHERE run_id = ?",
+            (run_id,),
+        )
+        if not rows:
+            raise SessionUnknown(run_id)
+        profile, seconds, metadata, script, requires, priority, *run = rows[0]
+        with reading("run", rows[0], run_id):
+            placement = Placement(tuple(json.loads(requires)), priority)
+            known = json_object("metadata", metadata or "{}")
+            return QueuedRun(run_of(run), profile, seconds, known, script, placement)
+
     def first_run(self, session_id: str) -> Run:
         """Return the run that began a session.
 
@@ -333,6 +358,7 @@ class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable):
                 raise SessionsOpen(still_open)
             for row in [] if dry_run else rows:
                 self.forget_deliveries(row[0])
+                self.write("DELETE FROM inputs WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?)", row[:1])
                 self.write("DELETE FROM events WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?)", row[:1])
                 self.write("DELETE FROM runs WHERE session_id = ?", row[:1])
                 self.write("DELETE FROM sessions WHERE session_id = ?", row[:1])
