@@ -106,7 +106,7 @@ def thread_parameters(context: RunContext, inherited_servers: Iterable[str]) -> 
     config: Any = context.config
     blueprint = context.invocation.agent_blueprint
     has_own_prompt = blueprint is not None and blueprint.system_prompt is not None
-    policy = config.get("approval_policy", "never")
+    policy = config.get("approval_policy", "on-request" if context.limits.takes_input else "never")
     return {
         "cwd": str(context.project_dir),
         "sandbox": config.get("sandbox", DEFAULT_SANDBOX),

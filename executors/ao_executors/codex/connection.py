@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ao_executors import VERSION
 from ao_executors.codex.api_errors import RetryPolicy, failure_of
-from ao_executors.codex.approvals import deny
+from ao_executors.codex.approvals import Approvals, deny
 from ao_executors.codex.arguments import MCP_SECONDS, is_native, mcp_servers, thread_parameters
 from ao_executors.codex.process import RetryLog
 from ao_executors.codex.rpc import AppServer, Message, ServerEnded, ServerError
@@ -153,11 +153,13 @@ class CodexConnection:
             # The server reports some calls of a resumed thread nowhere, see `ToolEvents`.
             task.events.may_have_changed_something = True
         codex = CodexConversation(self, task)
+        self.server.handler = codex.approvals
         try:
             yield codex
         except ServerEnded as error:
             raise _failure_of_end(error) from error
         finally:
+            self.server.handler = deny
             self.total_tokens = codex.total_tokens
             if task.limits.takes_turns and self.is_alive:
                 await self._end_terminals()
@@ -179,6 +181,7 @@ class CodexConversation:
         self._connection = connection
         self._server = connection.server
         self._task = task
+        self.approvals = Approvals(task.inputs, connection.server.caught_up, self._deny)
         self._transcript = Transcript(task.events, holds_back=task.contract is not None)
         self._tools = ToolEvents(task.events)
         self._retries = RetryPolicy.of(task.config)
@@ -218,6 +221,9 @@ class CodexConversation:
             if not has_ended:
                 await self._interrupt()
         return self._end_turn(turn)
+
+    def _deny(self, call_id: str, reason: str) -> None:
+        self._tools.deny(call_id, reason)
 
     def _native_schema(self) -> dict[str, Any] | None:
         contract = self._task.contract

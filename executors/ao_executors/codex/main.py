@@ -22,6 +22,7 @@ DESCRIPTION: Final = {
         "cancel": True,
         "check": True,
         "streaming": True,
+        "input": True,
         "output_schema": {
             "strategies": ["system_prompt", "prompt", "extract", "native"],
             "formats": ["agent_response"],

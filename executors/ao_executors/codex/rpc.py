@@ -45,12 +45,12 @@ class AppServer:
     """A running app server. `read` is its only reader and runs as an asyncio task."""
 
     def __init__(self, program: Program) -> None:
-        self.notifications: asyncio.Queue[Message | None] = asyncio.Queue()
-        """The notifications in their order; None after the last one."""
         self.handler: Handler | None = None
         """Answers the requests of the server; without one each is an error."""
         self._program = program
         self._ids = count(1)
+        # The notifications in their order, an event for each caller of `caught_up`, and None after the last one.
+        self._notifications: asyncio.Queue[Message | asyncio.Event | None] = asyncio.Queue()
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._ended: ServerEnded | None = None
 
@@ -90,11 +90,18 @@ class AppServer:
         Raises:
             ServerEnded: None follows.
         """
-        notification = await self.notifications.get()
+        while isinstance(notification := await self._notifications.get(), asyncio.Event):
+            notification.set()
         if notification is None:
-            self.notifications.put_nowait(None)
+            self._notifications.put_nowait(None)
             raise self._ended or ServerEnded(None, "")
         return notification
+
+    async def caught_up(self) -> None:
+        """Wait until all notifications that have come so far are taken."""
+        reached = asyncio.Event()
+        self._notifications.put_nowait(reached)
+        await reached.wait()
 
     async def read(self) -> None:
         """Read messages to the end of the output, and answer requests."""
@@ -113,7 +120,7 @@ class AppServer:
 
     def _take(self, message: Message) -> None:
         if "method" in message:
-            self.notifications.put_nowait(message)
+            self._notifications.put_nowait(message)
         elif (waiting := self._waiting.get(message.get("id", 0))) is not None and not waiting.done():
             waiting.set_result(message)
 
@@ -140,7 +147,7 @@ class AppServer:
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(self._ended)
-        self.notifications.put_nowait(None)
+        self._notifications.put_nowait(None)
 
 
 def _message_on(line: bytes) -> Message | None:

@@ -116,11 +116,16 @@ class ToolEvents:
         self._events = events
         self._open: dict[str, str] = {}
         self._known: set[str] = set()
+        self._denials: dict[str, str] = {}
 
     @property
     def number(self) -> int:
         """The number of calls so far."""
         return len(self._known)
+
+    def deny(self, call_id: str, reason: str) -> None:
+        """Note why a call is not allowed; the server reports its end."""
+        self._denials[call_id] = reason
 
     def start_item(self, item: Mapping[str, Any]) -> None:
         """Begin the tool call of an item, if it is one."""
@@ -164,6 +169,8 @@ class ToolEvents:
     def _finish(self, call_id: str, status: Any, output: Any, error: str | None) -> None:  # noqa: ANN401  # any JSON
         name = self._open.pop(call_id, None)
         if name is not None:
+            if status == "denied":
+                error = self._denials.get(call_id, error)
             finished = ToolFinished(
                 tool_call_id=call_id, tool_name=name, status=status, tool_output=output, error=error
             )

@@ -8,7 +8,7 @@ from tests.real_cli.codex.codex import KEY, agent, command
 from tests.real_cli.codex.conftest import StartCodex
 
 pytestmark = pytest.mark.thorough
-TOOLS: set[str] = set()
+TOOLS = {"exec_command", "write_stdin", "request_user_input", "view_image"}
 
 
 @pytest.mark.requirement("AOX-079", "AOX-082", "AOX-206")
@@ -70,8 +70,9 @@ def test_what_the_model_reads_is_the_prompt_of_the_blueprint_and_nothing_of_the_
 ) -> None:
     codex = start_codex({"text": "Hi."}, {"text": "Hi."})
     (codex.project / "AGENTS.md").write_text("MARK of the project")
-    codex.run(agent_blueprint=agent())
-    codex.run(agent_blueprint=agent(), executor_config={"project_doc": True})
+    # Of a model that the CLI does not know, the tools are those of any other.
+    codex.run(agent_blueprint=agent(), executor_config={"model": "plain"})
+    codex.run(agent_blueprint=agent(), executor_config={"model": "plain", "project_doc": True})
 
     request, with_document = codex.model.requests
     assert request.system_blocks[0] == "You review."

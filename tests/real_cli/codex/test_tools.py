@@ -63,6 +63,38 @@ def test_a_request_that_nobody_may_grant_is_denied_and_the_model_goes_on(start_c
     assert not (codex.project / "no").exists()
 
 
+@pytest.mark.requirement("AOX-153", "AOX-155")
+@pytest.mark.parametrize(("option", "status"), [("accept", "completed"), ("decline", "denied")])
+def test_a_person_decides_about_a_command(start_codex: StartCodex, option: str, status: str) -> None:
+    codex = start_codex(command("echo hi > new", **ESCALATE), {"text": "Done."})
+    with codex.start(control={"stdin": "open", "input": True}) as executor:
+        started = executor.read_until("tool_started")
+        asked = executor.read_until("input_requested")
+        assert asked["tool_call_id"] == started["tool_call_id"]
+        assert "echo hi > new" in asked["tool_input"]["command"]
+        offered = {one["id"]: (one["effect"], one["scope"]) for one in asked["options"]}
+        assert offered == {"accept": ("allow", "once"), "decline": ("deny", "once")}
+        assert not (codex.project / "new").exists()
+        executor.write_line({"type": "input_response", "request_id": asked["request_id"], "option_id": option})
+        assert executor.read_until("tool_finished")["status"] == status
+        assert executor.read_until("result")["result_text"] == "Done."
+    assert (codex.project / "new").exists() is (option == "accept")
+
+
+@pytest.mark.requirement("AOX-156")
+def test_a_cancel_while_a_person_is_asked_ends_the_run(start_codex: StartCodex) -> None:
+    codex = start_codex(command("touch no", **ESCALATE), satisfied=False)
+    with codex.start(control={"stdin": "open", "input": True}) as executor:
+        executor.read_until("input_requested")
+        executor.write_line({"type": "cancel"})
+        events = executor.read_run()
+        assert events[-1]["error"]["type"] == "cancelled"
+        [resolved] = [event for event in events if event["event_type"] == "input_resolved"]
+        assert (resolved["outcome"], resolved["by"]) == ("cancelled", "policy")
+        assert executor.wait() == 130
+    assert not (codex.project / "no").exists()
+
+
 def test_a_workspace_that_may_be_written_is_written(start_codex: StartCodex) -> None:
     codex = start_codex(command("echo hi > new && mktemp"), {"text": "Done."})
     run = codex.run(executor_config={"sandbox": "workspace-write"})
@@ -77,7 +109,8 @@ def test_an_mcp_server_of_the_blueprint_is_used_without_the_key(start_codex: Sta
     server = {"command": sys.executable, "args": ["-c", MCP_SERVER], "env": {"SUFFIX": "${HOME}!"}}
     (codex.home / ".codex").mkdir()
     (codex.home / ".codex" / "config.toml").write_text('[mcp_servers.own]\ncommand = "/nonexistent"\n')
-    run = codex.run(agent_blueprint=agent(mcp_servers={"loud": server}))
+    # A model that the CLI does not know calls tools directly, and not from a script.
+    run = codex.run(agent_blueprint=agent(mcp_servers={"loud": server}), executor_config={"model": "plain"})
 
     [finished] = run.of_type("tool_finished")
     assert (finished["tool_name"], finished["status"]) == ("mcp__loud__shout", "completed")
