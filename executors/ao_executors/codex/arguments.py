@@ -78,7 +78,7 @@ def _provider(context: RunContext, environment: Mapping[str, str]) -> dict[str, 
     if key is None:
         return {}
     return {
-        "name": "OpenAI",
+        "name": _PROVIDER,
         "base_url": environment.get("OPENAI_BASE_URL") or _OPENAI,
         "env_key": key,
         "env_http_headers": {"OpenAI-Organization": "OPENAI_ORGANIZATION", "OpenAI-Project": "OPENAI_PROJECT"},
@@ -104,17 +104,13 @@ def thread_parameters(context: RunContext, inherited_servers: Iterable[str]) -> 
     `inherited_servers` are the MCP servers in the CLI's own configuration, which no run starts.
     """
     config: Any = context.config
-    blueprint = context.invocation.agent_blueprint
-    has_own_prompt = blueprint is not None and blueprint.system_prompt is not None
     policy = config.get("approval_policy", "on-request" if context.limits.takes_input else "never")
     return {
         "cwd": str(context.project_dir),
         "sandbox": config.get("sandbox", DEFAULT_SANDBOX),
         "approvalPolicy": policy,
         "approvalsReviewer": "user",
-        # Without a prompt of the blueprint, the CLI's own stays, and the demand of a contract follows it.
-        "baseInstructions": context.system_prompt if has_own_prompt else None,
-        "developerInstructions": None if has_own_prompt else context.system_prompt,
+        "baseInstructions": context.system_prompt,  # None: the CLI's own
         "model": config.get("model"),
         "config": _merged(_thread_config(context, inherited_servers), config.get("codex_config", {})),
     }

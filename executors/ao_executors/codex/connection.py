@@ -29,6 +29,8 @@ _CAPABILITIES: Final = {"experimentalApi": True}
 """For the model's calls as it wrote them, and for ending the terminals that a turn has left."""
 _UNKNOWN_SESSION: Final = ("no rollout found", "invalid session id", "thread not found", "not found for thread")
 _BUSY: Final = "already has an active writer"
+_FREE_SECONDS: Final = 1.5
+_POLL_SECONDS: Final = 0.1
 _ATTEMPT: Final = re.compile(r"(\d+)/\d+")
 _REFUSED_SCHEMA: Final = ("invalid_json_schema", "Invalid schema for response_format")
 _OVER: Final = frozenset({"ready", "failed", "cancelled"})
@@ -65,20 +67,29 @@ async def _open_thread(context: RunContext, server: AppServer, configured: Itera
 
 
 async def _asked(context: RunContext, server: AppServer, method: str, parameters: dict[str, Any]) -> Message:
-    try:
-        return await server.call(method, **parameters)
-    except ServerError as error:
-        told = str(error)
+    """Open a thread. A session whose process was just killed is free a moment later."""
+    loop = asyncio.get_running_loop()
+    busy_until = loop.time() + _FREE_SECONDS
+    while True:
+        try:
+            return await server.call(method, **parameters)
+        except ServerError as error:
+            told = str(error)
+        if _BUSY not in told or loop.time() > busy_until:
+            raise _refusal(context, method, told)
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _refusal(context: RunContext, method: str, told: str) -> RunFailed:
     if any(words in told for words in _UNKNOWN_SESSION):
-        raise refused(ErrorType.SESSION_NOT_FOUND, f"the CLI has no such session ({told}); start a new one")
+        return refused(ErrorType.SESSION_NOT_FOUND, f"the CLI has no such session ({told}); start a new one")
     if _BUSY in told:
         message = f"another run is using the session ({told}); retry when it has ended"
-        raise RunFailed(ErrorType.SESSION_BUSY, message, origin="caller")
+        return RunFailed(ErrorType.SESSION_BUSY, message, origin="caller")
     if context.config.get("codex_config"):
-        raise refused(
-            ErrorType.INVALID_EXECUTOR_CONFIG, f"executor_config.codex_config: the CLI does not take it: {told}"
-        )
-    raise RunFailed(ErrorType.INTERNAL_ERROR, f"{method}: {told}", origin="environment")
+        message = f"executor_config.codex_config: the CLI does not take it: {told}"
+        return refused(ErrorType.INVALID_EXECUTOR_CONFIG, message)
+    return RunFailed(ErrorType.INTERNAL_ERROR, f"{method}: {told}", origin="environment")
 
 
 async def _unavailable_servers(context: RunContext, server: AppServer) -> dict[str, str]:
@@ -148,6 +159,9 @@ class CodexConnection:
         task.events.emit(bound)
         for name, why in self._unavailable.items():
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
+            task.events.emit(Log(level="warning", message=message))
+        if task.invocation.limits.max_cost_usd is not None:
+            message = "limits.max_cost_usd is not kept: the CLI reports tokens and no cost; use max_turns"
             task.events.emit(Log(level="warning", message=message))
         if task.invocation.mode == "resume":
             # The server reports some calls of a resumed thread nowhere, see `ToolEvents`.
@@ -281,7 +295,7 @@ class CodexConversation:
 
     def _finish(self, item: Message) -> None:
         if item["type"] == "agentMessage":
-            self._transcript.add(item["id"], item["text"])
+            self._transcript.add(item["id"], item["text"], is_commentary=item.get("phase") == "commentary")
         else:
             self._tools.finish_item(item)
 
@@ -313,6 +327,7 @@ class CodexConversation:
             cache_creation_input_tokens=written,
         )
         self._task.events.emit(Usage(**self.usage.model_dump()))
+        self._transcript.end_response()
         self._answers += 1
         has_called, self._calls_before = self._tools.number > self._calls_before, self._tools.number
         if self._max_answers is not None and has_called and self._answers >= self._max_answers:

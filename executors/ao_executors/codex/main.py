@@ -1,6 +1,7 @@
 """`ao-codex-exec`: its description and its entry point."""
 
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from ao_executors import VERSION
@@ -24,7 +25,7 @@ DESCRIPTION: Final = {
         "streaming": True,
         "input": True,
         "output_schema": {
-            "strategies": ["system_prompt", "prompt", "extract", "native"],
+            "strategies": ["prompt", "extract", "native"],
             "formats": ["agent_response"],
         },
     },
@@ -57,11 +58,14 @@ async def connect(context: RunContext) -> "AsyncIterator[CodexConnection]":
     Raises:
         RunFailed: The CLI or an MCP server is missing, or the session cannot be resumed.
     """
-    from ao_executors.codex.connection import connection
-    from ao_executors.codex.process import started_codex
+    import asyncio
 
-    async with started_codex(context) as (server, log), connection(context, server, log) as connected:
-        yield connected
+    # In threads, so that heartbeats and a cancel work meanwhile.
+    process = await asyncio.to_thread(import_module, "ao_executors.codex.process")
+    async with process.started_codex(context) as (server, log):
+        module = await asyncio.to_thread(import_module, "ao_executors.codex.connection")
+        async with module.connection(context, server, log) as connected:
+            yield connected
 
 
 def takes_native(schema: "Mapping[str, Any]") -> bool:

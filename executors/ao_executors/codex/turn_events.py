@@ -38,7 +38,7 @@ class Transcript:
 
     Without `holds_back`, their pieces become events at once. With it, a message becomes an event when another message
     or a tool call follows: the last message of a turn is the answer, and an invalid answer must not appear in an event
-    (AOX-175).
+    (AOX-175). Then the messages of one response of the API are one, except for what the model marks as commentary.
     """
 
     def __init__(self, events: Emitter, *, holds_back: bool) -> None:
@@ -47,10 +47,15 @@ class Transcript:
         self._partial: dict[str, list[str]] = {}
         self._last: tuple[str, str] | None = None
         self._is_said = False
+        self._continues = False
 
     def begin_turn(self) -> None:
         """Forget the previous turn."""
-        self._partial, self._last, self._is_said = {}, None, False
+        self._partial, self._last, self._is_said, self._continues = {}, None, False, False
+
+    def end_response(self) -> None:
+        """End a response of the API: the next message is another one."""
+        self._continues = False
 
     def add_piece(self, message_id: str, text: str) -> None:
         """Add a piece of a message that is being written."""
@@ -59,11 +64,15 @@ class Transcript:
             content = [TextBlock(text=text)]
             self._events.emit(MessageDelta(message_id=message_id, role="assistant", content=content))
 
-    def add(self, message_id: str, text: str) -> None:
+    def add(self, message_id: str, text: str, *, is_commentary: bool) -> None:
         """Add a whole message."""
-        self.show()
         self._partial.pop(message_id, None)
+        if self._continues and self._last is not None:
+            message_id, text = self._last[0], self._last[1] + text
+        else:
+            self.show()
         self._last, self._is_said = (message_id, text), False
+        self._continues = self._holds_back and not is_commentary
         if not self._holds_back:
             self.show()
 
@@ -72,7 +81,7 @@ class Transcript:
         if self._last is not None and self._last[1] and not self._is_said:
             message_id, text = self._last
             self._events.emit(Message(message_id=message_id, role="assistant", content=[TextBlock(text=text)]))
-            self._is_said = True
+            self._is_said, self._continues = True, False
 
     def abandon(self) -> None:
         """End the messages that a broken stream has cut off: the model is asked again.

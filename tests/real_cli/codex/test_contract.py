@@ -39,7 +39,7 @@ def test_a_schema_beyond_the_strict_dialect_is_refused_as_native_and_auto_falls_
 
     run = codex.run(output_schema=OPTIONAL, output_schema_options={"strategy": "auto"})
     assert run.terminal["result_data"] == {"severity": "low"}
-    assert run.terminal["output"]["strategy"] == "system_prompt"
+    assert run.terminal["output"]["strategy"] == "prompt"
     assert "text" not in codex.model.requests[0].body or "format" not in codex.model.requests[0].body["text"]
 
 
