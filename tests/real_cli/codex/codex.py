@@ -39,6 +39,10 @@ class Codex:
         executor.write(line_of(self.invocation(**fields)))
         return executor
 
+    def sent(self, number: int) -> Any:
+        """Return the body of a request to the model, from 0."""
+        return self.model.requests[number].body
+
     def invocation(self, **fields: object) -> dict[str, object]:
         """Return an invocation that works in the project."""
         return invocation(**{"project_dir": str(self.project), **fields})

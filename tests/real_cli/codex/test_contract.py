@@ -25,8 +25,8 @@ def test_native_output_is_validated_and_an_answer_that_does_not_fit_is_in_no_eve
     assert run.terminal["output"]["delivered_by"] == "native"
     assert b'"MARK' not in run.stdout
     assert run.of_type("message_delta") == []
-    for request in codex.model.requests:
-        sent = request.body["text"]["format"]
+    for number in (0, 1):
+        sent = codex.sent(number)["text"]["format"]
         assert (sent["strict"], sent["schema"]["properties"]) == (True, {"severity": {"enum": ["low", "high"]}})
 
 
@@ -40,7 +40,7 @@ def test_a_schema_beyond_the_strict_dialect_is_refused_as_native_and_auto_falls_
     run = codex.run(output_schema=OPTIONAL, output_schema_options={"strategy": "auto"})
     assert run.terminal["result_data"] == {"severity": "low"}
     assert run.terminal["output"]["strategy"] == "prompt"
-    assert "text" not in codex.model.requests[0].body or "format" not in codex.model.requests[0].body["text"]
+    assert "text" not in codex.sent(0) or "format" not in codex.sent(0)["text"]
 
 
 def test_a_schema_that_the_provider_refuses_is_no_native_output(start_codex: StartCodex) -> None:

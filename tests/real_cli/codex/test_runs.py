@@ -35,8 +35,8 @@ def test_a_resume_keeps_the_conversation_the_sandbox_and_its_own_usage(start_cod
     assert again.terminal["result_text"] == "Two."
     assert again.of_type("session_bound")[0]["executor_session_id"] == session
     assert again.terminal["usage"]["output_tokens"] == 100
-    assert "One." in json.dumps(codex.model.requests[1].body["input"])
-    assert "Read-only file system" in json.dumps(codex.model.requests[2].body["input"])
+    assert "One." in json.dumps(codex.sent(1)["input"])
+    assert "Read-only file system" in json.dumps(codex.sent(2)["input"])
     assert not (codex.project / "new").exists()
 
 

@@ -59,7 +59,7 @@ def test_a_request_that_nobody_may_grant_is_denied_and_the_model_goes_on(start_c
 
     assert [event["status"] for event in run.of_type("tool_finished")] == ["denied"]
     assert run.terminal["result_text"] == "Done."
-    assert "rejected" in json.dumps(codex.model.requests[1].body["input"][-1])
+    assert "rejected" in json.dumps(codex.sent(1)["input"][-1])
     assert not (codex.project / "no").exists()
 
 
