@@ -23,13 +23,13 @@ from ao_protocol.contracts import (
     takes_defaults,
 )
 from ao_protocol.contracts.contract import USUAL_DEFAULTS
+from ao_protocol.control_lines import Turn
 from ao_protocol.documents import (
     Description,
     Invocation,
     InvocationRefused,
     OutputSchemaCapability,
     StdioMcpServer,
-    Turn,
     invocation_from_document,
 )
 from ao_protocol.errors import ErrorType

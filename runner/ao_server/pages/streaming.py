@@ -11,11 +11,10 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
-from ao_server.api.runs import states_of
 from ao_server.api.streams import EVENTS_AT_ONCE, PING_SECONDS
 from ao_server.context import ServerContext
 from ao_server.event_log import EventPosition, LoggedEvent, events_after
-from ao_server.pages.timeline import entry_of, without_deltas_of_messages
+from ao_server.pages.timeline import entry_of, with_joined_pieces
 from ao_server.shapes import status_of_run
 
 BETWEEN_LISTS_SECONDS: Final = 0.5
@@ -54,12 +53,12 @@ async def timeline_stream(
 
     def look(store: Store) -> _Round:
         # Asked before reading: an event that comes between the two is read in the next round.
-        every = states_of(store, session_id)
+        every = store.states_of(session_id)
         states = [state for state in every if run_id in {None, state.run.run_id}]
         events = list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
         by_id = {state.run.run_id: state for state in states}
         entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
-        html = "".join(entry.html for entry in without_deltas_of_messages(entries))
+        html = "".join(entry.html for entry in with_joined_pieces(entries))
         now = [(state.run.run_id, status_of_run(state), state.attempt) for state in every]
         if now != progress or any("output_validation" in event.line for event in events):
             html += head(store, states)

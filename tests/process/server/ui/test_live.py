@@ -51,6 +51,26 @@ def test_a_list_shows_a_run_that_begins_and_ends_meanwhile(scripted: Served, ope
     assert scripted.ended(run_id)["status"] == "completed"
 
 
+def test_inbox_costs_and_workers_follow_the_store(scripted: Served, open_page: Open) -> None:
+    inbox, usage, workers, watched = (
+        open_page(f"{scripted.url}/ui/{one}") for one in ("inbox", "usage", *["workers"] * 2)
+    )
+    expect(inbox.get_by_role("heading", name="Nothing needs you")).to_be_visible()
+    run_id = start_scripted(scripted, "crashing")["run_id"]
+    expect(inbox.locator(f'a[href="/ui/runs/{run_id}"]')).to_be_visible()
+    expect(usage.locator("#usage dd").first).to_have_text("1")
+    waiting = start_scripted(scripted, "waiting")["run_id"]
+    expect(watched.locator("#workers td", has_text="1 of 4")).to_be_visible()
+    workers.get_by_role("link", name="Drain").click()
+    workers.get_by_role("button", name="Drain").click()
+    expect(watched.locator("#workers .badge")).to_have_text("draining")
+    scripted.client.post(f"/runs/{waiting}/stop")
+    expect(watched.locator("#workers .alert")).to_contain_text("was drained")
+    watched.get_by_role("button", name="Resume").click()
+    expect(workers.locator("#workers td", has_text="0 of 4")).to_be_visible()
+    expect(workers.locator("#workers .alert")).to_have_count(0)
+
+
 def test_a_run_is_watched_until_its_result_and_cancelled(scripted: Served, open_page: Open) -> None:
     run_id = start_scripted(scripted, "waiting")["run_id"]
     page = open_page(f"{scripted.url}/ui/runs/{run_id}")
@@ -80,16 +100,30 @@ def test_a_page_that_loses_its_server_comes_back_without_a_doubled_entry(serve: 
     assert page.locator("#timeline .tool").count() == 80
 
 
-def test_a_message_takes_the_place_of_its_pieces(scripted: Served, open_page: Open) -> None:
+def test_a_message_takes_the_place_of_its_pieces(scripted: Served, open_page: Open, tmp_path: Path) -> None:
     scripted.add_agent({"name": "piecewise", "profile": str(MINIATURES / "speaks_in_pieces.py")})
-    run_id = start_scripted(scripted, "piecewise")["run_id"]
+    run_id = start_scripted(scripted, "piecewise", str(tmp_path / "goes_on"))["run_id"]
     page = open_page(f"{scripted.url}/ui/runs/{run_id}")
-    expect(page.locator("#timeline .delta").nth(2)).to_be_visible()
+    expect(page.locator("#timeline .delta")).to_contain_text("word1 word2")
+    (tmp_path / "goes_on").touch()
     expect(page.locator("#timeline .end .who")).to_have_text("Result", timeout=60_000)
     expect(page.locator("#timeline .delta")).to_have_count(0)
     expect(page.locator("#timeline .message")).to_contain_text("word0 word1 word2")
     page.reload()
     assert page.locator("#timeline").inner_text().count("word19") == 1
+
+
+def test_the_pieces_of_a_message_that_never_ends_are_one_entry(scripted: Served, open_page: Open) -> None:
+    scripted.add_agent({"name": "unfinished", "profile": str(MINIATURES / "stops_within_a_message.py")})
+    run_id = start_scripted(scripted, "unfinished")["run_id"]
+    page = open_page(f"{scripted.url}/ui/runs/{run_id}")
+    for _ in range(2):
+        expect(page.locator("#timeline .delta")).to_have_count(1)
+        expect(page.locator("#timeline .delta")).to_contain_text("the end so far")
+        page.reload()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#timeline .end .who")).to_have_text("Cancelled")
+    expect(page.locator("#timeline .delta")).to_contain_text("the end so far")
 
 
 def test_what_a_run_did_before_it_failed_stays_on_its_page(scripted: Served, open_page: Open) -> None:
