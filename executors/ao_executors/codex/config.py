@@ -60,6 +60,11 @@ CONFIG_SCHEMA: Final[dict[str, Any]] = {
             "minimum": 1,
             "description": "The lower of this and limits.max_turns applies.",
         },
+        "streaming": {
+            "type": "boolean",
+            "default": True,
+            "description": "Report text while the model writes it; never under an output contract.",
+        },
         "max_api_retries": {
             "type": "integer",
             "minimum": 0,

@@ -196,7 +196,6 @@ class CodexConversation:
         self._server = connection.server
         self._task = task
         self.approvals = Approvals(task.inputs, connection.server.caught_up, self._deny)
-        self._transcript = Transcript(task.events, holds_back=task.contract is not None)
         self._tools = ToolEvents(task.events)
         self._retries = RetryPolicy.of(task.config)
         self._turn_id = ""
@@ -204,6 +203,8 @@ class CodexConversation:
         self._answers = 0
         self._calls_before = 0
         config: Any = task.config  # checked against the config schema
+        streams = config.get("streaming", True)
+        self._transcript = Transcript(task.events, holds_back=task.contract is not None, streams=streams)
         limits: list[int | None] = [config.get("max_turns"), task.invocation.limits.max_turns]
         self._max_answers = min((limit for limit in limits if limit is not None), default=None)
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ao_executors.core import Answer, Emitter
+from ao_executors.core import Answer, Emitter, MessageStream
 from ao_protocol.contracts import NativeOutput
-from ao_protocol.events import Message, MessageDelta, TextBlock, ToolFinished, ToolStarted
+from ao_protocol.events import ToolFinished, ToolStarted
 
 _COMMAND: Final = "exec_command"
 _NAMES: Final = {
@@ -36,22 +36,24 @@ _DENIED: Final = (
 class Transcript:
     """The messages of a turn.
 
-    Without `holds_back`, their pieces become events at once. With it, a message becomes an event when another message
-    or a tool call follows: the last message of a turn is the answer, and an invalid answer must not appear in an event
-    (AOX-175). Then the messages of one response of the API are one, except for what the model marks as commentary.
+    Without `holds_back`, a message becomes an event at once, and its pieces do with `streams`. With it, a message
+    becomes an event when another message or a tool call follows: the last message of a turn is the answer, and an
+    invalid answer must not appear in an event (AOX-175). Then the messages of one response of the API are one, except
+    for what the model marks as commentary.
     """
 
-    def __init__(self, events: Emitter, *, holds_back: bool) -> None:
+    def __init__(self, events: Emitter, *, holds_back: bool, streams: bool) -> None:
         self._events = events
         self._holds_back = holds_back
-        self._partial: dict[str, list[str]] = {}
+        self._streams_pieces = streams and not holds_back
+        self._streams: dict[str, MessageStream] = {}
         self._last: tuple[str, str] | None = None
         self._is_said = False
         self._continues = False
 
     def begin_turn(self) -> None:
         """Forget the previous turn."""
-        self._partial, self._last, self._is_said, self._continues = {}, None, False, False
+        self._streams, self._last, self._is_said, self._continues = {}, None, False, False
 
     def end_response(self) -> None:
         """End a response of the API: the next message is another one."""
@@ -59,14 +61,11 @@ class Transcript:
 
     def add_piece(self, message_id: str, text: str) -> None:
         """Add a piece of a message that is being written."""
-        if not self._holds_back and text:
-            self._partial.setdefault(message_id, []).append(text)
-            content = [TextBlock(text=text)]
-            self._events.emit(MessageDelta(message_id=message_id, role="assistant", content=content))
+        if self._streams_pieces:
+            self._streams.setdefault(message_id, MessageStream(self._events, message_id)).add(text)
 
     def add(self, message_id: str, text: str, *, is_commentary: bool) -> None:
         """Add a whole message."""
-        self._partial.pop(message_id, None)
         if self._continues and self._last is not None:
             message_id, text = self._last[0], self._last[1] + text
         else:
@@ -80,7 +79,7 @@ class Transcript:
         """Emit the message that was not emitted yet."""
         if self._last is not None and self._last[1] and not self._is_said:
             message_id, text = self._last
-            self._events.emit(Message(message_id=message_id, role="assistant", content=[TextBlock(text=text)]))
+            self._streams.pop(message_id, MessageStream(self._events, message_id)).end(text)
             self._is_said, self._continues = True, False
 
     def abandon(self) -> None:
@@ -88,9 +87,8 @@ class Transcript:
 
         Their pieces are followed by what there is of the message (AOX-079).
         """
-        for message_id, pieces in self._partial.items():
-            content = [TextBlock(text="".join(pieces))]
-            self._events.emit(Message(message_id=message_id, role="assistant", content=content))
+        for stream in self._streams.values():
+            stream.end()
         self.begin_turn()
 
     def answer(self, *, is_native: bool, truncated: bool = False) -> Answer:
