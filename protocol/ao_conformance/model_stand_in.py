@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ao_conformance.driver.transcript import OutputLine, is_terminal, member
 from ao_conformance.placeholders import Placeholders
-from ao_conformance.subject import Subject
+from ao_conformance.subject import USUAL_SHELL_TOOL, Subject
 from ao_conformance.vectors import ProcessVector
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
             does not show what the vector tests, or the executable has none.
     """
     if vector.model_script is not None:
-        script = Placeholders(subject, folder).fill(vector.model_script)
+        script = _with_shell_tool(Placeholders(subject, folder).fill(vector.model_script), subject.shell_tool)
         vector = replace(vector, source={**vector.source, "model_script": script})
     if (kind := subject.model_kind) is not None:
         from ao_model_simulator import ModelSimulator, Script
@@ -112,6 +112,19 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
         raise NoModel(NO_MODEL if wanted_prompt(vector.model_script) is None or subject.echoes else NO_ECHO)
     else:
         yield StandIn(_lingering(vector))
+
+
+def _with_shell_tool(value: Any, tool: tuple[str, str]) -> Any:  # noqa: ANN401  # any JSON
+    """Return a script whose calls of the usual shell tool are calls of another one."""
+    if isinstance(value, list):
+        return [_with_shell_tool(inner, tool) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    name, field = USUAL_SHELL_TOOL
+    if value.get("type") == "tool_use" and value.get("name") == name:
+        given = {tool[1] if key == field else key: inner for key, inner in value.get("input", {}).items()}
+        return {**value, "name": tool[0], "input": given}
+    return {key: _with_shell_tool(inner, tool) for key, inner in value.items()}
 
 
 def _lingering(vector: ProcessVector) -> dict[str, str]:

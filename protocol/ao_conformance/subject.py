@@ -7,6 +7,7 @@ from typing import Any, Final
 
 MODEL_KINDS: Final = ("anthropic", "openai-chat", "openai-responses", "gemini")
 """The APIs that the model simulator supports, as keys of `model_endpoint`; the first declared one is used."""
+USUAL_SHELL_TOOL: Final = ("Bash", "command")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Subject:
     """Variables from the tester, which override those of the suite."""
     echoes: bool = False
     """Whether the executable answers with its prompt if `AO_CONFORM_ECHO` is set, as a play has shown."""
+    shell_tool: tuple[str, str] = USUAL_SHELL_TOOL
+    """The tool that runs a command, and the field of its input with the command."""
     canary: str = field(default_factory=lambda: f"canary-{secrets.token_hex(8)}")
     """The prefix of every secret value in this execution of the suite. It must be found nowhere (AOX-198)."""
 

@@ -20,7 +20,7 @@ from ao_conformance.model_stand_in import ECHO, LINGER, NoModel, echoed, wanted_
 from ao_conformance.placeholders import CannotFill, NoSession
 from ao_conformance.play import play
 from ao_conformance.play_result import PlayResult
-from ao_conformance.subject import Subject
+from ao_conformance.subject import USUAL_SHELL_TOOL, Subject
 from ao_conformance.surroundings import Surroundings
 from ao_conformance.tally import KnownFailing, differ, over_all_repeats, tally, with_root_causes
 from ao_conformance.vectors import FIRST_PLAYED, ProcessVector, load_process_vectors
@@ -60,6 +60,7 @@ class Plan:
     vectors: Sequence[ProcessVector] = ()
     base: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    shell_tool: tuple[str, str] = USUAL_SHELL_TOOL
     known_failing: KnownFailing = field(default_factory=KnownFailing)
     seed: int = 1
     repeats: int = 1
@@ -155,7 +156,8 @@ class Stage:
         self.plan = plan
         self._tell = tell
         self._began, self._started_at = time.monotonic(), datetime.now(UTC)
-        self._surroundings = Surroundings(Subject(plan.command, describe(plan), plan.base, plan.environment))
+        subject = Subject(plan.command, describe(plan), plan.base, plan.environment, shell_tool=plan.shell_tool)
+        self._surroundings = Surroundings(subject)
         self._knows_echo = False
 
     def play(self, vectors: Sequence[ProcessVector], level: str) -> Plays:

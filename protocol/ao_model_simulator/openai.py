@@ -280,7 +280,7 @@ class OpenAIResponses(_OpenAI):
             messages=join_by_role(_read_item(item) for item in items if not _is_system(item)),
             tools=[
                 tool_definition(tool.get("name") or tool.get("type"), tool.get("description"), tool.get("parameters"))
-                for tool in read_objects(fields.get("tools"))
+                for tool in _offered_tools(fields)
             ],
             response_schema=read_object(read_object(fields.get("text")).get("format")).get("schema"),
         )
@@ -391,7 +391,7 @@ def _output_item(given: GivenAnswer, index: int, block: ContentBlock, status: st
         case ToolUseBlock():
             text = json.dumps(block.input)
             call_id = given.tool_call_id("call", index, block)
-            document = {"id": f"fc_{place}", "type": "function_call", "call_id": call_id, "name": block.name}
+            document = {"id": f"fc_{place}", "type": "function_call", "call_id": call_id, **_called(given, block.name)}
             return OutputItem(
                 document | {"arguments": text, "status": status},
                 document | {"arguments": "", "status": "in_progress"},
@@ -401,6 +401,24 @@ def _output_item(given: GivenAnswer, index: int, block: ContentBlock, status: st
             )
         case _:
             assert_never(block)
+
+
+def _offered_tools(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the tools of a request: a client may also send them as an item of the input."""
+    yield from read_objects(fields.get("tools"))
+    if isinstance(items := fields.get("input"), list):
+        for item in read_objects(items):
+            if item.get("type") == "additional_tools":
+                yield from read_objects(item.get("tools"))
+
+
+def _called(given: GivenAnswer, name: str) -> JsonObject:
+    """Return the name of a called tool. `mcp__a__b` is the tool `b`, if the request has it in a namespace `mcp__a`."""
+    for tool in _offered_tools(given.fields):
+        namespace = f"{tool.get('name')}__"
+        if tool.get("type") == "namespace" and name.startswith(namespace):
+            return {"name": name.removeprefix(namespace), "namespace": str(tool["name"])}
+    return {"name": name}
 
 
 def _item_events(numbers: Iterator[int], index: int, item: OutputItem, chunk_chars: int) -> Iterator[StreamEvent]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ao_conformance.reports import REPORT_KINDS
+from ao_conformance.subject import USUAL_SHELL_TOOL
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import SuiteResult, Verdict
@@ -35,6 +36,7 @@ class Claim:
     base: str | None = None
     """A file with the defaults of its invocations, by its path in the project."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    shell_tool: tuple[str, str] = USUAL_SHELL_TOOL
     jobs: int = 4
     out_of_reach: frozenset[str] | None = None
     """Vectors whose moment never comes with it. Where others do not come either, it is not tested as it seems to be.
@@ -44,8 +46,9 @@ class Claim:
     def options(self) -> tuple[str, ...]:
         """Return the options, but for the level, with which `ao conformance run` tests the same."""
         base = () if self.base is None else ("--base", self.base)
+        tool = () if self.shell_tool == USUAL_SHELL_TOOL else ("--shell-tool", ":".join(self.shell_tool))
         environment = (part for name, value in self.environment.items() for part in ("--env", f"{name}={value}"))
-        return (*base, *environment)
+        return (*base, *tool, *environment)
 
 
 CLAUDE_ENVIRONMENT = {"IS_SANDBOX": "1", "CLAUDE_CODE_MAX_RETRIES": "1"}
@@ -59,6 +62,13 @@ CLAIMS = [
         base="docs/conformance/claude-code-base.json",
         environment=CLAUDE_ENVIRONMENT,
         out_of_reach=CLAUDE_NEVER,
+    ),
+    Claim(
+        name="codex",
+        command=[installed("ao-codex-exec")],
+        level="standard",
+        base="docs/conformance/codex-base.json",
+        shell_tool=("exec_command", "cmd"),
     ),
     Claim("echo", [installed("ao-echo-exec")], "standard"),
     Claim("procedural", [installed("ao-procedural-exec")], "standard"),
@@ -100,6 +110,7 @@ def judge_claim(claim: Claim) -> SuiteResult:
             vectors=load_process_vectors(),
             base={} if claim.base is None else json.loads((ROOT / claim.base).read_text(encoding="utf-8")),
             environment=claim.environment,
+            shell_tool=claim.shell_tool,
             jobs=claim.jobs,
             options=claim.options,
         )

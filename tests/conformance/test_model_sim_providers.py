@@ -172,6 +172,17 @@ def test_a_response_has_one_item_per_block() -> None:
     assert document["usage"]["total_tokens"] == 150
 
 
+@pytest.mark.parametrize("place", ["tools", "input"])
+def test_a_call_of_a_tool_in_a_namespace_names_the_namespace(place: str) -> None:
+    tools = [{"type": "namespace", "name": "mcp__files", "tools": [{"type": "function", "name": "read"}]}]
+    fields: dict[str, Any] = (
+        {"tools": tools} if place == "tools" else {"input": [{"type": "additional_tools", "tools": tools}]}
+    )
+    answer = {"content": [{"type": "tool_use", "name": "mcp__files__read"}, BASH]}
+    calls = json.loads(payload_of(reply_to(RESPONSES, False, answer, **fields)))["output"]
+    assert [(call["name"], call.get("namespace")) for call in calls] == [("read", "mcp__files"), ("Bash", None)]
+
+
 def test_a_response_repeats_what_it_was_asked() -> None:
     fields: dict[str, Any] = {"previous_response_id": "resp_0", "instructions": "Be kind.", "metadata": {"a": "b"}}
     document = json.loads(payload_of(reply_to(RESPONSES, False, {"text": "x"}, **fields)))

@@ -45,6 +45,8 @@ class Executor:
             event. With the capability `prepare` it may be entered before the invocation arrives (SPEC 4.5).
         starts_mcp_servers: Whether the executor connects the model to the blueprint's MCP servers. If not, a run that
             requires one fails (AOX-052).
+        takes_native: Returns whether the provider takes a schema, which `ao_protocol.contracts.native_schema` returned,
+            as native output (AOX-177). None: it takes every schema.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Executor:
     warm_up: Callable[[], None] | None = None
     connect: "Callable[[RunContext], AbstractAsyncContextManager[Connection]] | None" = None
     starts_mcp_servers: bool = False
+    takes_native: "Callable[[Mapping[str, Any]], bool] | None" = None
 
     @property
     def identity(self) -> dict[str, str]:

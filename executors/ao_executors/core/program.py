@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,18 +43,23 @@ class Captured:
         return self.total_bytes > len(self.kept)
 
 
-async def capture(stream: asyncio.StreamReader, max_bytes: int) -> Captured:
+async def capture(
+    stream: asyncio.StreamReader, max_bytes: int, look: Callable[[bytes], None] | None = None
+) -> Captured:
     """Read a stream to its end.
 
     Args:
         stream: The stream, such as `Program.stdout`.
         max_bytes: How many bytes are kept, from the end.
+        look: Receives each piece as it comes.
 
     Returns:
         The kept bytes, and the length of the whole stream.
     """
     kept, total = bytearray(), 0
     while chunk := await stream.read(_CHUNK_BYTES):
+        if look is not None:
+            look(chunk)
         kept += chunk
         total += len(chunk)
         if len(kept) > 2 * max_bytes:
@@ -81,6 +86,8 @@ class Program:
     """
 
     stdout: asyncio.StreamReader
+    on_stderr: Callable[[bytes], None] | None = None
+    """Receives each piece of stderr as it comes. Set it before the block is entered."""
 
     def __init__(  # every argument is needed
         self,
@@ -110,7 +117,8 @@ class Program:
     async def __aenter__(self) -> Self:
         try:
             self.stdout = await _reader(self._process.stdout)
-            self._stderr = asyncio.ensure_future(capture(await _reader(self._process.stderr), self._max_stderr_bytes))
+            stderr = await _reader(self._process.stderr)
+            self._stderr = asyncio.ensure_future(capture(stderr, self._max_stderr_bytes, self.on_stderr))
             if self._process.stdin is not None:
                 self._stdin = await _writer(self._process.stdin)
         except BaseException:  # cancelled before the block is entered

@@ -12,7 +12,16 @@ from pydantic import JsonValue
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor, RunContext, RunFailed, RunLimits, Task, as_failure
 from ao_executors.core.inputs import Inputs
-from ao_protocol.contracts import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
+from ao_protocol.contracts import (
+    JsonFormat,
+    OutputContract,
+    Strategy,
+    defaults_from,
+    demands_of,
+    enrich,
+    native_schema,
+    takes_defaults,
+)
 from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.control_lines import Turn
 from ao_protocol.documents import (
@@ -50,7 +59,7 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
         _check_config(invocation.executor_config, description, events)
         refuse_parameters(invocation)
         _check_mcp_servers(invocation, executor, events)
-        context = _context(invocation, description)
+        context = _context(invocation, description, executor)
     except InvocationRefused as error:
         raise as_failure(error) from error
     return Task(
@@ -76,7 +85,7 @@ def prepare_context(executor: Executor, document: dict[str, JsonValue], events: 
         invocation, description = invocation_from_document({**document, "parameters": {}}), executor.describe()
         refuse_what_is_not_served(invocation, description)
         _check_config(invocation.executor_config, description, events)
-        return _context(invocation, description)
+        return _context(invocation, description, executor)
     except InvocationRefused as error:
         raise as_failure(error) from error
 
@@ -117,8 +126,8 @@ def _inputs(invocation: Invocation, executor: Executor, events: Emitter) -> Inpu
     return Inputs(events, is_open=is_open, given=given)
 
 
-def _context(invocation: Invocation, description: Description) -> RunContext:
-    contract = _contract_of(invocation, description)
+def _context(invocation: Invocation, description: Description, executor: Executor) -> RunContext:
+    contract = _contract_of(invocation, description, executor)
     limits = RunLimits.of(invocation.schema_version, invocation.limits.model_dump(), invocation.control.model_dump())
     blueprint = invocation.agent_blueprint
     servers = (blueprint.mcp_servers or {}) if blueprint is not None else {}
@@ -165,7 +174,7 @@ def _check_config(config: JsonObject, description: Description, events: Emitter)
         events.emit(Log(level="warning", message=f"executor_config.{name} is ignored; known are {known_names}"))
 
 
-def _contract_of(invocation: Invocation, description: Description) -> OutputContract | None:
+def _contract_of(invocation: Invocation, description: Description, executor: Executor) -> OutputContract | None:
     """Return the contract that this executor keeps; None if it declares no `output_schema`: the runner keeps it."""
     capability = description.capabilities.output_schema
     if not isinstance(capability, OutputSchemaCapability):
@@ -175,7 +184,16 @@ def _contract_of(invocation: Invocation, description: Description) -> OutputCont
     if contract is None:
         return None
     refuse_format(contract, capability)
-    return with_offered_strategy(contract, capability.strategies, is_resume=invocation.mode == "resume")
+    offered = [name for name in capability.strategies if name != "native" or _can_be_native(contract, executor)]
+    return with_offered_strategy(contract, offered, is_resume=invocation.mode == "resume")
+
+
+def _can_be_native(contract: OutputContract, executor: Executor) -> bool:
+    """Return whether the provider takes the contract's schema. What no provider takes, `with_strategy` decides."""
+    if executor.takes_native is None or contract.strategy not in {Strategy.NATIVE, Strategy.AUTO}:
+        return True
+    wanted = contract.format
+    return not isinstance(wanted, JsonFormat) or executor.takes_native(native_schema(wanted.schema).document)
 
 
 def _text(invocation: Invocation, contract: OutputContract | None) -> str:

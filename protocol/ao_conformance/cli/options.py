@@ -17,6 +17,7 @@ import click
 
 from ao_conformance.reports import REPORT_KINDS, ReportNotWritten, terminal_text, wants_colours, write_report
 from ao_conformance.reports.writing import is_device
+from ao_conformance.subject import USUAL_SHELL_TOOL
 from ao_conformance.tally import KnownFailing, KnownFailingError, load_known_failing
 from ao_conformance.vectors import requirements_by_id
 from ao_conformance.verdict import SuiteResult, VectorResult, Verdict
@@ -38,6 +39,13 @@ base_option: Final = click.option(
     type=EXISTING_FILE,
     metavar="FILE",
     help="JSON object with defaults for each invocation, such as an executor_config.",
+)
+shell_tool_option: Final = click.option(
+    "--shell-tool",
+    metavar="NAME:FIELD",
+    default=":".join(USUAL_SHELL_TOOL),
+    show_default=True,
+    help="Tool of the executor that runs a command, and the field of its input with the command.",
 )
 variables_option: Final = click.option(
     "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Environment variable for the executor. Repeatable."
@@ -252,6 +260,21 @@ def read_variables(given: Sequence[str]) -> dict[str, str]:
     return dict(text.split("=", 1) for text in given)
 
 
-def repeated(*, base: Path | None, variables: Sequence[str]) -> tuple[str, ...]:
+def read_shell_tool(text: str) -> tuple[str, str]:
+    """Return the name and the field of `--shell-tool`.
+
+    Raises:
+        click.BadParameter: The argument is not NAME:FIELD.
+    """
+    name, _, field = text.rpartition(":")
+    if not name or not field:
+        raise click.BadParameter(f"{text!r} is not NAME:FIELD", param_hint="--shell-tool")
+    return name, field
+
+
+def repeated(
+    *, base: Path | None, variables: Sequence[str], shell_tool: tuple[str, str] = USUAL_SHELL_TOOL
+) -> tuple[str, ...]:
     """Return the options of `run` that change the test, for the line that reproduces a failure."""
-    return (*(("--base", str(base)) if base else ()), *(part for text in variables for part in ("--env", text)))
+    tool = () if shell_tool == USUAL_SHELL_TOOL else ("--shell-tool", ":".join(shell_tool))
+    return (*(("--base", str(base)) if base else ()), *tool, *(part for text in variables for part in ("--env", text)))

@@ -23,9 +23,11 @@ from ao_conformance.cli.options import (
     quiet_option,
     read_base,
     read_known_failing,
+    read_shell_tool,
     read_variables,
     repeated,
     report_option,
+    shell_tool_option,
     variables_option,
 )
 from ao_conformance.codec_suite import FORMS, CodecPlan, Question, load_questions, run_codec_suite
@@ -97,6 +99,7 @@ command_argument: Final = click.argument("cmd", nargs=-1, required=False)
 @known_failing_option
 @report_option
 @base_option
+@shell_tool_option
 @variables_option
 @number_option("--repeat", 1, "Run each vector this many times; the verdicts must agree.", most=1000)
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random delays.")
@@ -128,18 +131,19 @@ def run_command(
         return
     if not cmd:
         raise click.UsageError("Missing CMD: write it after --, as in: ao conformance run -- ./ao-mine-exec")
-    base, variables = options["base"], options["variables"]
+    base, variables, shell_tool = options["base"], options["variables"], read_shell_tool(options["shell_tool"])
     plan = Plan(
         command=absolute(cmd),
         level=options["level"] or ("standard" if options["only"] else None),
         vectors=vectors,
         base=read_base(base),
+        shell_tool=shell_tool,
         environment=read_variables(variables),
         known_failing=read_known_failing(options["known_failing"], (vector.id for vector in load_process_vectors())),
         seed=options["seed"],
         repeats=options["repeat"],
         jobs=options["jobs"],
-        options=repeated(base=base, variables=variables),
+        options=repeated(base=base, variables=variables, shell_tool=shell_tool),
     )
     result = _shown(len(vectors) * plan.repeats, lambda tell: run_suite(plan, tell), cmd[0], quiet=quiet)
     finish(context, result, reports)

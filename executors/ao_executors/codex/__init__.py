@@ -1,0 +1,1 @@
+"""`ao-codex-exec`: the Codex CLI, driven by its app server."""

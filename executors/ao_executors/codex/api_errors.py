@@ -1,0 +1,141 @@
+"""Errors of the API and the CLI: their error types in the protocol, and the retries of the CLI."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ao_executors.codex.config import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
+from ao_executors.core import RunFailed
+from ao_protocol.errors import RETRYABLE, ErrorType
+from ao_protocol.events import RetryError, RetryScheduled
+from ao_protocol.wire import JsonObject
+
+_BY_STATUS: Final = {
+    401: ErrorType.AUTHENTICATION_FAILED,
+    402: ErrorType.QUOTA_EXCEEDED,
+    403: ErrorType.PERMISSION_DENIED,
+    404: ErrorType.MODEL_NOT_FOUND,
+    408: ErrorType.PROVIDER_UNAVAILABLE,
+    413: ErrorType.CONTEXT_WINDOW_EXCEEDED,
+    429: ErrorType.RATE_LIMITED,
+}
+_BY_INFO: Final = {
+    "contextWindowExceeded": ErrorType.CONTEXT_WINDOW_EXCEEDED,
+    "cyberPolicy": ErrorType.CONTENT_REFUSED,
+    "flexUnavailable": ErrorType.PROVIDER_UNAVAILABLE,
+    "internalServerError": ErrorType.PROVIDER_UNAVAILABLE,
+    "misalignmentPolicyViolation": ErrorType.CONTENT_REFUSED,
+    "rateLimitExceeded": ErrorType.RATE_LIMITED,
+    "serverOverloaded": ErrorType.PROVIDER_UNAVAILABLE,
+    "sessionBudgetExceeded": ErrorType.LIMIT_EXCEEDED,
+    "unauthorized": ErrorType.AUTHENTICATION_FAILED,
+    "usageLimitExceeded": ErrorType.QUOTA_EXCEEDED,
+}
+"""By the name in `codexErrorInfo`."""
+_BY_WORDS: Final = (
+    ("reason: content_filter", ErrorType.CONTENT_REFUSED),
+    ("reason: max_output_tokens", ErrorType.OUTPUT_TRUNCATED),
+    ("context_length_exceeded", ErrorType.CONTEXT_WINDOW_EXCEEDED),
+    ("insufficient_quota", ErrorType.QUOTA_EXCEEDED),
+    ("content_policy_violation", ErrorType.CONTENT_REFUSED),
+    ("stream disconnected before completion", ErrorType.PROVIDER_UNAVAILABLE),
+    ("error sending request", ErrorType.PROVIDER_UNAVAILABLE),
+)
+"""By a part of the message, if the CLI gives neither a name nor a status (seen with 0.163)."""
+_ORIGINS: Final = {
+    ErrorType.AUTHENTICATION_FAILED: "caller",
+    ErrorType.PERMISSION_DENIED: "caller",
+    ErrorType.LIMIT_EXCEEDED: "caller",
+    ErrorType.CONTEXT_WINDOW_EXCEEDED: "caller",
+    ErrorType.MODEL_NOT_FOUND: "caller",
+    ErrorType.CONTENT_REFUSED: "model",
+    ErrorType.OUTPUT_TRUNCATED: "model",
+}
+_OWN_DELAY_SECONDS: Final = 0.25
+"""The CLI's own first delay is 0.2 s, a tenth more or less, and doubles (measured). A longer one is the API's."""
+_MAX_CHARACTERS: Final = 1000
+_RETRY: Final = re.compile(r"retrying sampling request \(\d+/\d+ in ([0-9.]+)(ms|µs|ns|s)\)")
+_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+
+
+def delay_in(log: str) -> float | None:
+    """Return the seconds that the CLI waits, by a line of its log; None if the line is about something else."""
+    found = _RETRY.search(log)
+    return float(found[1]) * _SECONDS[found[2]] if found is not None else None
+
+
+@dataclass(slots=True)
+class RetryPolicy:
+    """The decision on each retry of the CLI: continue or fail."""
+
+    max_retries: int
+    max_delay_seconds: float
+    _named: list[float] = field(default_factory=list)
+    """The delays that the API named."""
+
+    @classmethod
+    def of(cls, config: JsonObject) -> "RetryPolicy":
+        """Return the policy of a run's config."""
+        settings: Any = config
+        return cls(
+            settings.get("max_api_retries", DEFAULT_MAX_API_RETRIES),
+            settings.get("max_retry_delay_seconds", DEFAULT_MAX_RETRY_DELAY_SECONDS),
+        )
+
+    @property
+    def cli_retries(self) -> int:
+        """The number of retries for the CLI: one more, because it logs a delay only with a retry."""
+        return self.max_retries + 1
+
+    def event_for(self, error: Mapping[str, Any], attempt: int, delay: float) -> RetryScheduled:
+        """Return the event for a retry of the CLI.
+
+        Raises:
+            RunFailed: The error is not transient, the retries are used up, or the delay is too long.
+        """
+        if delay > _OWN_DELAY_SECONDS * 2 ** (attempt - 1):
+            self._named.append(delay)
+        failed = failure_of({**error, "message": error.get("additionalDetails") or error["message"]}, self.after)
+        if failed.error_type not in RETRYABLE or attempt > self.max_retries or delay > self.max_delay_seconds:
+            raise failed
+        told = RetryError(type=failed.error_type, message=failed.message)
+        return RetryScheduled(error=told, attempt=attempt, delay_seconds=delay)
+
+    @property
+    def after(self) -> float | None:
+        """The delay that the API named last; None if it named none."""
+        return round(self._named[-1], 1) if self._named else None
+
+
+def failure_of(error: Mapping[str, Any], after: float | None = None) -> RunFailed:
+    """Return the failure of a turn by its `error`. `after` is the delay that the API named, in seconds."""
+    message, info = _shortened(str(error["message"])), error.get("codexErrorInfo")
+    variant, held = next(iter(info.items())) if isinstance(info, dict) and info else (info, None)
+    status = held.get("httpStatusCode") if isinstance(held, dict) else None
+    by_words = next((found for words, found in _BY_WORDS if words in error["message"]), None)
+    if by_words is not None:
+        error_type = by_words
+    elif isinstance(status, int):
+        usual = ErrorType.PROVIDER_UNAVAILABLE if status >= 500 else ErrorType.INTERNAL_ERROR
+        error_type = _BY_STATUS.get(status, usual)
+    elif held is not None:  # a connection failed, without an answer
+        error_type = ErrorType.PROVIDER_UNAVAILABLE
+    else:
+        error_type = _BY_INFO.get(str(variant), ErrorType.INTERNAL_ERROR)
+    details = {"codex_error": variant, "status": status}
+    extra: dict[str, object] = {"details": {name: value for name, value in details.items() if value is not None}}
+    if after is not None and error_type in {ErrorType.RATE_LIMITED, ErrorType.PROVIDER_UNAVAILABLE}:
+        extra["retry_after_seconds"] = after
+    return RunFailed(error_type, message, origin=_ORIGINS.get(error_type, "provider"), extra=extra)
+
+
+def _shortened(message: str) -> str:
+    """Return the API's words: the CLI shows the whole body of some errors, as JSON."""
+    try:
+        body = json.loads(message)
+        message = str(body["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        pass
+    return message if len(message) <= _MAX_CHARACTERS else f"{message[:_MAX_CHARACTERS]}…"

@@ -1,0 +1,152 @@
+"""Answer the app server's questions. Each of them stops the turn until it is answered.
+
+A person decides if one can be asked; otherwise the answer is no. The CLI also offers answers that it would write into
+its own configuration, for all later sessions, and answers that interrupt the turn: they are not among the options.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+from ao_executors.codex.rpc import Message
+from ao_executors.core import UNANSWERED, InputOption, InputRequest, Inputs
+
+_DENIALS: Final[dict[str, Message]] = {
+    "item/commandExecution/requestApproval": {"decision": "decline"},
+    "item/fileChange/requestApproval": {"decision": "decline"},
+    "item/permissions/requestApproval": {"permissions": {}, "scope": "turn"},
+    "item/tool/requestUserInput": {"answers": {}},
+    "mcpServer/elicitation/request": {"action": "decline"},
+}
+"""The answer by policy: no. The model is told and continues."""
+_ONCE: Final = InputOption("accept", "Allow once", "allow")
+_SESSION: Final = InputOption("acceptForSession", "Allow for the session", "allow", "session")
+_DENY: Final = InputOption("decline", "Deny", "deny")
+_TITLE_CHARACTERS: Final = 200
+
+Deny: TypeAlias = "Callable[[str, str], None]"
+"""Receives the id of a tool call that was not allowed, and the reason."""
+
+
+async def deny(method: str, params: Message) -> Message | None:
+    """Return the answer by policy; None for an unknown method."""
+    return _DENIALS.get(method)
+
+
+class Approvals:
+    """A `Handler` that asks a person, for one run.
+
+    Args:
+        inputs: Asks.
+        caught_up: Waits until the events of all earlier notifications are written.
+        when_denied: Is told of a tool call that was not allowed.
+    """
+
+    def __init__(self, inputs: Inputs, caught_up: Callable[[], Awaitable[None]], when_denied: Deny) -> None:
+        self._inputs = inputs
+        self._caught_up = caught_up
+        self._when_denied = when_denied
+        self._asked: dict[str, int] = {}
+        self._ask_by_method: dict[str, Callable[[Message], Awaitable[Message | None]]] = {
+            "item/commandExecution/requestApproval": self._ask_command,
+            "item/fileChange/requestApproval": self._ask_change,
+            "item/permissions/requestApproval": self._ask_permissions,
+            "item/tool/requestUserInput": self._ask_questions,
+            "mcpServer/elicitation/request": self._ask_for_server,
+        }
+
+    async def __call__(self, method: str, params: Message) -> Message | None:
+        """Return the answer of a person, or that by policy; None for an unknown method."""
+        ask = self._ask_by_method.get(method)
+        if ask is None or not self._inputs.is_open:
+            return _DENIALS.get(method)
+        await self._caught_up()  # the call that waits has begun
+        return await ask(params) or _DENIALS[method]
+
+    async def _ask_command(self, params: Message) -> Message | None:
+        command = params.get("command") or "network access"
+        available = params.get("availableDecisions") or [_ONCE.id]
+        options = [option for option in (_ONCE, _SESSION) if option.id in available]
+        shown = {
+            name: params[name] for name in ("command", "cwd", "reason", "networkApprovalContext") if params.get(name)
+        }
+        chosen = await self._permission(f"exec_command: {command}", params["itemId"], options, shown)
+        return None if chosen is None else {"decision": chosen}
+
+    async def _ask_change(self, params: Message) -> Message | None:
+        shown = {name: params[name] for name in ("reason", "grantRoot") if params.get(name)}
+        chosen = await self._permission("apply_patch: change files", params["itemId"], [_ONCE, _SESSION], shown)
+        return None if chosen is None else {"decision": chosen}
+
+    async def _ask_permissions(self, params: Message) -> Message | None:
+        shown = {"permissions": params["permissions"], "reason": params.get("reason")}
+        chosen = await self._permission("more permissions", params["itemId"], [_ONCE, _SESSION], shown)
+        if chosen is None:
+            return None
+        return {"permissions": params["permissions"], "scope": "session" if chosen == _SESSION.id else "turn"}
+
+    async def _ask_questions(self, params: Message) -> Message | None:
+        answers = {}
+        for question in params["questions"]:
+            labels = [option["label"] for option in question.get("options") or ()]
+            if question.get("isSecret"):  # its answer would be in an event
+                continue
+            resolution = await self._inputs.ask(
+                InputRequest(
+                    self._request_id(params["itemId"]),
+                    "question",
+                    _line(question["question"]),
+                    [InputOption(label, label, "other") for label in labels],
+                    {"type": "string"} if question.get("isOther") or not labels else None,
+                    tool_call_id=params["itemId"],
+                )
+            )
+            if resolution.outcome == "accepted":
+                said = resolution.option_id if resolution.value is None else str(resolution.value)
+                answers[question["id"]] = {"answers": [said]}
+        return {"answers": answers}
+
+    async def _ask_for_server(self, params: Message) -> Message | None:
+        meta: Any = params.get("_meta") or {}
+        name = f"{params['serverName']}: {params['message']}"
+        if meta.get("codex_approval_kind") == "mcp_tool_call":
+            chosen = await self._permission(name, None, [_ONCE], {"tool_params": meta.get("tool_params")})
+            return None if chosen is None else {"action": "accept", "content": {}}
+        if params["mode"] != "form":  # a page to visit
+            return None
+        request_id = self._request_id(f"mcp-{params['serverName']}")
+        request = InputRequest(request_id, "question", _line(name), [_DENY], params["requestedSchema"])
+        resolution = await self._inputs.ask(request)
+        accepted = resolution.outcome == "accepted"
+        return {"action": "accept", "content": resolution.value} if accepted else None
+
+    async def _permission(
+        self, title: str, call_id: str | None, options: list[InputOption], shown: Message
+    ) -> str | None:
+        """Ask for a permission. Return the id of the chosen option; None if it is denied."""
+        request_id = self._request_id(call_id or "mcp")
+        resolution = await self._inputs.ask(
+            InputRequest(
+                request_id,
+                "permission",
+                _line(title),
+                [*options, _DENY],
+                tool_call_id=call_id,
+                tool_input=shown,
+            )
+        )
+        if resolution.outcome == "accepted":
+            return resolution.option_id
+        if call_id is not None:
+            self._when_denied(call_id, UNANSWERED if resolution.by == "timeout" else f"denied by {resolution.by}")
+        return None
+
+    def _request_id(self, call_id: str) -> str:
+        """Return a name that no other request of the run has."""
+        self._asked[call_id] = number = self._asked.get(call_id, 0) + 1
+        return call_id if number == 1 else f"{call_id}.{number}"
+
+
+def _line(text: str) -> str:
+    """Return a text as one line for a person. The whole is in `tool_input`."""
+    line = " ".join(text.split())
+    return line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 1]}…"

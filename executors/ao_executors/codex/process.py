@@ -1,0 +1,85 @@
+"""Start and end the process of the CLI."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+from ao_executors.codex.api_errors import delay_in
+from ao_executors.codex.arguments import server_arguments, server_environment
+from ao_executors.codex.cli import find_codex
+from ao_executors.codex.rpc import AppServer
+from ao_executors.core import RunContext
+from ao_executors.core.program import Program
+from ao_lifeline.removal import remove_tree
+from ao_protocol.framing import LineSplitter
+
+_STDERR_BYTES: Final = 4096
+_MAX_LOG_BYTES: Final = 1024 * 1024
+_LEAVE_SECONDS: Final = 1.0
+"""How long an idle CLI may take to exit after its stdin is closed. It takes 0.05 s."""
+_TERMINATE_SECONDS: Final = 2.0
+_LATE_SECONDS: Final = 2.0
+"""How long the log may lag behind the message about the same retry."""
+
+
+class RetryLog:
+    """The delays before retries, which the CLI writes to stderr only."""
+
+    def __init__(self) -> None:
+        self._lines = LineSplitter(_MAX_LOG_BYTES)
+        self._delays: asyncio.Queue[float] = asyncio.Queue()
+
+    def feed(self, chunk: bytes) -> None:
+        """Read a piece of stderr."""
+        for line in self._lines.feed(chunk):
+            delay = delay_in(line.decode(errors="replace")) if isinstance(line, bytes) else None
+            if delay is not None:
+                self._delays.put_nowait(delay)
+
+    async def next_delay(self) -> float:
+        """Return the delay of the next retry in seconds; 0 if the log does not tell it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LATE_SECONDS):
+                return await self._delays.get()
+        return 0.0
+
+
+@asynccontextmanager
+async def started_codex(context: RunContext) -> AsyncIterator[tuple[AppServer, RetryLog]]:
+    """Start the app server for a run's context. Leaving the block ends it and all its descendants.
+
+    Raises:
+        RunFailed: The program is missing (`dependency_missing`).
+    """
+    codex, log = find_codex(context.config), RetryLog()
+    folder = mkdtemp(prefix="ao-codex-")
+    try:
+        environment = server_environment(context, folder)
+        if home := environment.get("CODEX_HOME"):  # the CLI creates its usual home only
+            await asyncio.to_thread(Path(home).mkdir, parents=True, exist_ok=True)
+        program = Program(
+            [str(codex), *server_arguments(context)],
+            cwd=context.project_dir,
+            env=environment,
+            stop_seconds=_TERMINATE_SECONDS,
+            max_stderr_bytes=_STDERR_BYTES,
+            takes_input=True,
+        )
+        program.on_stderr = log.feed
+        async with program:
+            server = AppServer(program)
+            reading = asyncio.ensure_future(server.read())
+            try:
+                yield server, log
+            finally:  # it exits by itself, so that its session can be resumed
+                program.close_stdin()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LEAVE_SECONDS):
+                        await program.wait()
+                reading.cancel()
+                await asyncio.wait({reading})
+    finally:
+        await asyncio.to_thread(remove_tree, folder)

@@ -1,0 +1,232 @@
+"""Turn the app server's notifications of a turn into events: the model's messages and its tool calls."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ao_executors.core import Answer, Emitter, MessageStream
+from ao_protocol.contracts import NativeOutput
+from ao_protocol.events import ToolFinished, ToolStarted
+
+_COMMAND: Final = "exec_command"
+_NAMES: Final = {
+    "commandExecution": _COMMAND,
+    "dynamicToolCall": "dynamic_tool_call",
+    "fileChange": "apply_patch",
+    "imageView": "view_image",
+    "mcpToolCall": "mcp",
+    "webSearch": "web_search",
+}
+"""The types of items that are tool calls, with the names of their tools."""
+_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
+_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+_STATUSES: Final = {"completed": "completed", "failed": "failed", "declined": "denied"}
+_REFUSED: Final = re.compile(r"approval policy is Never|.*rejected by user|.*approval required by policy", re.DOTALL)
+"""The CLI's answer to the model about a call that it does not allow (seen with 0.163)."""
+_FAILED: Final = re.compile(
+    r"unsupported call|failed to parse|.{0,200}Process exited with code [1-9]|exec_command failed", re.DOTALL
+)
+_DENIED: Final = (
+    "denied: it needs more than the sandbox allows, and nobody was asked; "
+    "executor_config: sandbox, writable_roots and network_access allow more"
+)
+
+
+class Transcript:
+    """The messages of a turn.
+
+    Without `holds_back`, a message becomes an event at once, and its pieces do with `streams`. With it, a message
+    becomes an event when another message or a tool call follows: the last message of a turn is the answer, and an
+    invalid answer must not appear in an event (AOX-175). Then the messages of one response of the API are one, except
+    for what the model marks as commentary.
+    """
+
+    def __init__(self, events: Emitter, *, holds_back: bool, streams: bool) -> None:
+        self._events = events
+        self._holds_back = holds_back
+        self._streams_pieces = streams and not holds_back
+        self._streams: dict[str, MessageStream] = {}
+        self._last: tuple[str, str] | None = None
+        self._is_said = False
+        self._continues = False
+
+    def begin_turn(self) -> None:
+        """Forget the previous turn."""
+        self._streams, self._last, self._is_said, self._continues = {}, None, False, False
+
+    def end_response(self) -> None:
+        """End a response of the API: the next message is another one."""
+        self._continues = False
+
+    def add_piece(self, message_id: str, text: str) -> None:
+        """Add a piece of a message that is being written."""
+        if self._streams_pieces:
+            self._streams.setdefault(message_id, MessageStream(self._events, message_id)).add(text)
+
+    def add(self, message_id: str, text: str, *, is_commentary: bool) -> None:
+        """Add a whole message."""
+        if self._continues and self._last is not None:
+            message_id, text = self._last[0], self._last[1] + text
+        else:
+            self.show()
+        self._last, self._is_said = (message_id, text), False
+        self._continues = self._holds_back and not is_commentary
+        if not self._holds_back:
+            self.show()
+
+    def show(self) -> None:
+        """Emit the message that was not emitted yet."""
+        if self._last is not None and self._last[1] and not self._is_said:
+            message_id, text = self._last
+            self._streams.pop(message_id, MessageStream(self._events, message_id)).end(text)
+            self._is_said, self._continues = True, False
+
+    def abandon(self) -> None:
+        """End the messages that a broken stream has cut off: the model is asked again.
+
+        Their pieces are followed by what there is of the message (AOX-079).
+        """
+        for stream in self._streams.values():
+            stream.end()
+        self.begin_turn()
+
+    def answer(self, *, is_native: bool, truncated: bool = False) -> Answer:
+        """Return the last message of the turn, as structured output with `is_native` if it is JSON."""
+        message_id, text = self._last or ("msg", "")
+        return Answer(
+            text=text,
+            message_id=message_id,
+            stop_reason="max_tokens" if truncated else "end_turn",
+            truncated=truncated,
+            native=_structured(text) if is_native else None,
+            is_said=self._is_said,
+        )
+
+
+def _structured(text: str) -> NativeOutput | None:
+    try:
+        return NativeOutput(json.loads(text))
+    except ValueError:
+        return None
+
+
+class ToolEvents:
+    """The writer of `tool_started` and `tool_finished`, exactly one of each per call.
+
+    The server reports a call twice: as an item, and as the model's call and its output. The latter lacks the status,
+    and exists only in a thread that this process has started; the former is missing for calls that the CLI refuses, and
+    for some that the sandbox stops at once (seen with 0.163).
+    """
+
+    def __init__(self, events: Emitter) -> None:
+        self._events = events
+        self._open: dict[str, str] = {}
+        self._known: set[str] = set()
+        self._denials: dict[str, str] = {}
+
+    @property
+    def number(self) -> int:
+        """The number of calls so far."""
+        return len(self._known)
+
+    def deny(self, call_id: str, reason: str) -> None:
+        """Note why a call is not allowed; the server reports its end."""
+        self._denials[call_id] = reason
+
+    def start_item(self, item: Mapping[str, Any]) -> None:
+        """Begin the tool call of an item, if it is one."""
+        if item["type"] in _NAMES:
+            self._start(item["id"], _name_of(item), _input_of(item))
+
+    def start_call(self, raw: Mapping[str, Any]) -> None:
+        """Begin a call of the model."""
+        if raw["type"] in _CALLS:
+            namespace, name = raw.get("namespace"), raw["name"]
+            tool_input = _parsed(raw.get("arguments", raw.get("input")))
+            self._start(raw["call_id"], f"{namespace}__{name}" if namespace else name, tool_input)
+
+    def finish_item(self, item: Mapping[str, Any]) -> None:
+        """End the tool call of an item, if it is one."""
+        if item["type"] not in _NAMES:
+            return
+        self.start_item(item)
+        status = _STATUSES.get(item.get("status", "completed"), "completed")
+        self._finish(item["id"], status, *_outcome_of(item, status))
+
+    def finish_call(self, raw: Mapping[str, Any]) -> None:
+        """End a call of the model by its output, if no item has ended it."""
+        if raw["type"] not in _OUTPUTS:
+            return
+        output = raw.get("output")
+        text = output if isinstance(output, str) else json.dumps(output)
+        if _REFUSED.match(text):
+            self._finish(raw["call_id"], "denied", None, _DENIED)
+        elif _FAILED.match(text):
+            self._finish(raw["call_id"], "failed", None, text)
+        else:
+            self._finish(raw["call_id"], "completed", output, None)
+
+    def _start(self, call_id: str, name: str, tool_input: Any) -> None:  # noqa: ANN401  # any JSON
+        if call_id not in self._known:
+            self._known.add(call_id)
+            self._open[call_id] = name
+            self._events.emit(ToolStarted(tool_call_id=call_id, tool_name=name, tool_input=tool_input))
+
+    def _finish(self, call_id: str, status: Any, output: Any, error: str | None) -> None:  # noqa: ANN401  # any JSON
+        name = self._open.pop(call_id, None)
+        if name is not None:
+            if status == "denied":
+                error = self._denials.get(call_id, error)
+            finished = ToolFinished(
+                tool_call_id=call_id, tool_name=name, status=status, tool_output=output, error=error
+            )
+            self._events.emit(finished)
+
+
+def _name_of(item: Mapping[str, Any]) -> str:
+    match item["type"]:
+        case "mcpToolCall":
+            return f"mcp__{item['server']}__{item['tool']}"
+        case "dynamicToolCall":
+            return str(item["tool"])
+        case kind:
+            return _NAMES[kind]
+
+
+def _input_of(item: Mapping[str, Any]) -> Any:  # noqa: ANN401  # any JSON
+    match item["type"]:
+        case "commandExecution":
+            return {"cmd": item["command"], "workdir": item["cwd"]}
+        case "fileChange":
+            return {"changes": item["changes"]}
+        case "webSearch":
+            return {"query": item.get("query")}
+        case "imageView":
+            return {"path": item.get("path")}
+        case _:
+            return item.get("arguments")
+
+
+def _outcome_of(item: Mapping[str, Any], status: str) -> tuple[Any, str | None]:
+    """Return the output and the error of a finished item."""
+    if status == "denied":
+        return None, _DENIED
+    match item["type"]:
+        case "commandExecution":
+            output, code = item.get("aggregatedOutput") or "", item.get("exitCode")
+            return output, f"exit code {code}" if status == "failed" else None
+        case "mcpToolCall":
+            error = (item.get("error") or {}).get("message")
+            return (item.get("result") or {}).get("content"), error or (
+                "the call failed" if status == "failed" else None
+            )
+        case _:
+            return None, "the call failed" if status == "failed" else None
+
+
+def _parsed(arguments: object) -> Any:  # noqa: ANN401  # any JSON
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments

@@ -1,0 +1,54 @@
+"""Output contracts: the provider's strict structured output, and what it cannot express."""
+
+import pytest
+
+from tests.real_cli.codex.conftest import StartCodex
+
+pytestmark = pytest.mark.thorough
+
+STRICT = {
+    "type": "object",
+    "required": ["severity"],
+    "properties": {"severity": {"enum": ["low", "high"], "default": "low"}},
+    "additionalProperties": False,
+}
+OPTIONAL = {"type": "object", "properties": {"severity": {"type": "string"}}}
+
+
+@pytest.mark.requirement("AOX-175", "AOX-179")
+def test_native_output_is_validated_and_an_answer_that_does_not_fit_is_in_no_event(start_codex: StartCodex) -> None:
+    codex = start_codex({"json": {"severity": "MARK"}}, {"json": {"severity": "high"}})
+    run = codex.run(output_schema=STRICT, output_schema_options={"strategy": "native"})
+
+    assert run.terminal["result_data"] == {"severity": "high"}
+    assert run.terminal["output"]["sent"] == ["native", "re_prompt"]
+    assert run.terminal["output"]["delivered_by"] == "native"
+    assert b'"MARK' not in run.stdout
+    assert run.of_type("message_delta") == []
+    for number in (0, 1):
+        sent = codex.sent(number)["text"]["format"]
+        assert (sent["strict"], sent["schema"]["properties"]) == (True, {"severity": {"enum": ["low", "high"]}})
+
+
+@pytest.mark.requirement("AOX-177")
+def test_a_schema_beyond_the_strict_dialect_is_refused_as_native_and_auto_falls_back(start_codex: StartCodex) -> None:
+    codex = start_codex({"json": {"severity": "low"}})
+    refused = codex.run(output_schema=OPTIONAL, output_schema_options={"strategy": "native"})
+    assert (refused.error["type"], refused.exit_code) == ("unsupported_capability", 64)
+    assert refused.error["details"]["missing"] == ["output_schema.strategies:native"]
+
+    run = codex.run(output_schema=OPTIONAL, output_schema_options={"strategy": "auto"})
+    assert run.terminal["result_data"] == {"severity": "low"}
+    assert run.terminal["output"]["strategy"] == "prompt"
+    assert "text" not in codex.sent(0) or "format" not in codex.sent(0)["text"]
+
+
+def test_a_schema_that_the_provider_refuses_is_no_native_output(start_codex: StartCodex) -> None:
+    told = {"type": "invalid_json_schema", "message": "Invalid schema for response_format 'codex_output_schema'"}
+    run = start_codex({"status": 400, "error": told}).run(
+        output_schema=STRICT, output_schema_options={"strategy": "native"}
+    )
+    assert (run.error["type"], run.error["details"]) == (
+        "unsupported_capability",
+        {"missing": ["output_schema.strategies:native"]},
+    )

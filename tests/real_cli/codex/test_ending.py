@@ -1,0 +1,64 @@
+"""A run that is killed leaves no process behind, and a run reaches no other host than the model's."""
+
+import shutil
+import signal
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.process.executors.driver import wait_until
+from tests.real_cli.codex.codex import command
+from tests.real_cli.codex.conftest import StartCodex
+
+pytestmark = pytest.mark.thorough
+
+
+def processes_with(mark: str) -> list[int]:
+    """Return the processes that inherited a variable with this value."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a lifeline needs Linux")
+@pytest.mark.parametrize("sandbox", ["read-only", "danger-full-access"])
+def test_nothing_is_left_when_the_executor_is_killed(start_codex: StartCodex, sandbox: str) -> None:
+    mark = uuid4().hex
+    codex = start_codex(command("setsid sleep 1000 & sleep 1000"), satisfied=False, env={"AO_TEST_MARK": mark})
+    with codex.start(executor_config={"sandbox": sandbox}) as executor:
+        executor.read_until("tool_started")
+        wait_until(lambda: any("sleep" in name_of(process) for process in processes_with(mark)))
+        executor.signal(signal.SIGKILL)
+        assert executor.wait() == -signal.SIGKILL
+        wait_until(lambda: not processes_with(mark))
+
+
+def name_of(process: int) -> str:
+    """Return the name of a program; empty if it has ended."""
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_a_run_reaches_the_model_and_no_other_host(start_codex: StartCodex, tmp_path: Path) -> None:
+    codex = start_codex({"text": "Hello."})
+    trace, traced = tmp_path / "trace", tmp_path / "codex"
+    from ao_executors.codex.cli import find_codex
+
+    traced.write_text(f'#!/bin/sh\nexec strace -f -qq -e trace=connect -o {trace} {find_codex({})} "$@"\n')
+    traced.chmod(0o755)
+    assert codex.run(executor_config={"codex_path": str(traced)}).terminal["result_text"] == "Hello."
+
+    reached = {line.partition("connect(")[2] for line in trace.read_text().splitlines() if "AF_INET" in line}
+    port = codex.model.url.rpartition(":")[2]
+    assert reached
+    assert all(f"htons({port})" in one and "127.0.0.1" in one for one in reached), reached
