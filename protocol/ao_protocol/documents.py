@@ -122,8 +122,10 @@ class Blueprint(WireModel):
         return self
 
 
-KNOWN_REQUIREMENTS: Final[frozenset[str]] = frozenset()
-"""Features that `requires` may name (AOX-014). Version 3.0 defines none; a later version adds its own."""
+INPUT_FEATURE: Final = "input"
+"""The feature in `requires` of a resume with `input_responses` (SPEC 8.3)."""
+KNOWN_REQUIREMENTS: Final[frozenset[str]] = frozenset({INPUT_FEATURE})
+"""Features that `requires` may name (AOX-014). `refuse_what_is_not_served` refuses those that an executor lacks."""
 
 
 class Limits(WireModel):
@@ -144,6 +146,17 @@ class Control(WireModel):
     stdin: Literal["open", "closed"] = "closed"
     turns: bool = False
     """Whether the process is to stay after its run and wait for turns."""
+    input: bool = False
+    """Whether every `input_requested` will be answered (SPEC 8.3)."""
+
+
+class InputAnswer(WireModel):
+    """An answer to a request of a parked run, which a resume carries (SPEC 8.3)."""
+
+    request_id: Name
+    option_id: Name | None = None
+    value: JsonValue = None
+    """Any JSON; null when absent."""
 
 
 class Invocation(WireModel):
@@ -156,6 +169,18 @@ class Invocation(WireModel):
         json_schema_extra={
             "if": {"required": ["mode"], "properties": {"mode": {"const": "resume"}}},
             "then": {"required": ["executor_session_id"], "properties": {"executor_session_id": {"type": "string"}}},
+            "else": {"properties": {"input_responses": {"type": "null"}}},
+            "anyOf": [
+                {"properties": {"input_responses": {"type": "null"}}},
+                {
+                    "required": ["input_responses", "requires", "control"],
+                    "properties": {
+                        "requires": {"type": "array", "contains": {"const": INPUT_FEATURE}},
+                        "control": {"type": "object", "required": ["input"], "properties": {"input": {"const": True}}},
+                        "prompt": {"type": "null"},
+                    },
+                },
+            ],
         }
     )
 
@@ -183,6 +208,8 @@ class Invocation(WireModel):
     """Where the agent works, an absolute path."""
     executor_session_id: Identifier | None = None
     """What `session_bound` announced."""
+    input_responses: list[InputAnswer] | None = None
+    """Answers to the requests of a parked run; only in a resume that requires `input`, and not beside `prompt`."""
     executor_config: JsonObject = {}
     """Settings as the executor's `config_schema` defines them."""
     limits: Limits = Limits()
@@ -196,6 +223,18 @@ class Invocation(WireModel):
     def _resume_names_its_session(self) -> Self:
         if self.mode == "resume" and self.executor_session_id is None and self.schema_version.startswith("3."):
             raise ValueError("executor_session_id is missing; expected the one that session_bound announced")
+        return self
+
+    @model_validator(mode="after")
+    def _answers_in_a_resume(self) -> Self:
+        if self.input_responses is None:
+            return self
+        if self.mode != "resume" or INPUT_FEATURE not in self.requires or not self.control.input:
+            raise ValueError(
+                "input_responses is set; expected mode resume, 'input' in requires and control.input true beside it"
+            )
+        if self.prompt is not None:
+            raise ValueError("input_responses and prompt are both set; expected one of them")
         return self
 
 
@@ -299,12 +338,23 @@ class Shutdown(WireModel):
 
 
 class InputResponse(WireModel):
-    """Answer an `input_requested` event."""
+    """Answer an `input_requested` event (SPEC 8.3). For executors that declare `input`."""
 
     type: Literal["input_response"] = "input_response"
     request_id: Name
+    option_id: Name | None = None
     value: JsonValue = None
     """Any JSON; null when absent."""
+    outcome: Literal["accepted", "declined", "cancelled", "expired"] | None = None
+    """If absent, the option and the value decide."""
+    by: Literal["person", "policy", "timeout"] = "person"
+
+
+class Park(WireModel):
+    """End the run while it waits for an answer. For executors that declare `input_parking`."""
+
+    type: Literal["park"] = "park"
+    reason: str | None = None
 
 
 class Prepare(WireModel):
@@ -315,7 +365,7 @@ class Prepare(WireModel):
     """An invocation without run_id, session_id and parameters."""
 
 
-ControlLine: TypeAlias = Cancel | Turn | Shutdown | InputResponse | Prepare
+ControlLine: TypeAlias = Cancel | Turn | Shutdown | InputResponse | Park | Prepare
 
 CONTROL_LINES: Final[dict[str, type[ControlLine]]] = {
     kind.model_fields["type"].default: kind for kind in get_args(ControlLine)
@@ -385,6 +435,10 @@ class Capabilities(WireModel):
     """Has the verb `check`."""
     trace: bool = False
     """Passes the trace context on."""
+    input: bool = False
+    """Asks a person and takes answers."""
+    input_parking: bool = False
+    """Can end a run that waits for an answer, and resume it with the answer."""
     output_schema: OutputSchemaCapability | Absent = False
     """Keeps output contracts itself, by these strategies."""
 

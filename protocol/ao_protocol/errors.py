@@ -35,6 +35,7 @@ class ErrorType(StrEnum):
 
     LIMIT_EXCEEDED = "limit_exceeded"
     DEADLINE_EXCEEDED = "deadline_exceeded"
+    INPUT_REQUIRED = "input_required"
     TOOL_FAILED = "tool_failed"
     MCP_SERVER_UNAVAILABLE = "mcp_server_unavailable"
     DEPENDENCY_MISSING = "dependency_missing"

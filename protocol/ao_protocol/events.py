@@ -158,7 +158,7 @@ class Heartbeat(WireModel):
     """Says that the executor lives. Whether the run makes progress, `last_progress_seq` says."""
 
     event_type: Literal["heartbeat"] = "heartbeat"
-    phase: Literal["model", "tool", "retry_wait", "idle"]
+    phase: Literal["model", "tool", "retry_wait", "input", "idle"]
     last_progress_seq: Count
     """`seq` of the run's last event but for heartbeats and logs (AOX-081); 0 is before the first event."""
 
@@ -173,15 +173,58 @@ class Log(WireModel):
     original_bytes: OriginalBytes = None
 
 
+class InputOption(WireModel):
+    """One possible answer to a request."""
+
+    id: Name
+    label: str
+    effect: Literal["allow", "deny", "other"]
+    scope: Literal["once", "session"] = "once"
+    """`session` if the answer also applies to later requests of its kind."""
+
+
 class InputRequested(WireModel):
-    """A question that only an `input_response` line on stdin answers."""
+    """A request for a decision or a value, which an `input_response` line on stdin answers (SPEC 8.3)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["options"], "properties": {"options": {"type": "array"}}},
+                {"required": ["schema"], "properties": {"schema": {"type": "object"}}},
+            ]
+        }
+    )
 
     event_type: Literal["input_requested"] = "input_requested"
     request_id: Name
     kind: Name
+    """`permission`, `question` or another kind."""
     title: str
+    options: Annotated[list[InputOption], Field(min_length=1)] | None = None
+    """The possible answers; of two with the same `id` the first counts."""
     schema_: JsonObject | None = Field(default=None, alias="schema")
-    """JSON Schema of the answer."""
+    """JSON Schema Draft-7 of the answer's `value`; without it no value is taken."""
+    default: Name | None = None
+    """The `id` of the option that applies if nobody answers. One whose effect is `allow` counts as absent."""
+    tool_call_id: Name | None = None
+    tool_input: JsonValue = None
+    """The exact input of the call that waits; it is never cut."""
+
+    @model_validator(mode="after")
+    def _can_be_answered(self) -> Self:
+        if self.options is None and self.schema_ is None:
+            raise ValueError("options and schema are both missing; expected one of them or both")
+        return self
+
+
+class InputResolved(WireModel):
+    """The end of a request: how it was answered, and by whom (SPEC 8.3)."""
+
+    event_type: Literal["input_resolved"] = "input_resolved"
+    request_id: Name
+    outcome: Literal["accepted", "declined", "cancelled", "expired"]
+    by: Literal["person", "policy", "timeout"]
+    option_id: Name | None = None
 
 
 class OutputSummary(WireModel):
@@ -317,6 +360,7 @@ StandardBody: TypeAlias = (
     | Heartbeat
     | Log
     | InputRequested
+    | InputResolved
     | Result
     | Failure
 )

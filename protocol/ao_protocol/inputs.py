@@ -58,6 +58,8 @@ PROMPT_SCHEMA: Final[JsonObject] = {
     "properties": {"prompt": {"type": "string", "minLength": 1}},
 }
 """The prompt schema: for a start without `parameters_schema`, and for every resume and turn (SPEC 8.1)."""
+NO_PARAMETERS_SCHEMA: Final[JsonObject] = {"type": "object", "maxProperties": 0}
+"""The schema for a resume that carries answers, which adds no user message (SPEC 8.3)."""
 
 
 class ParametersInvalid(ValueError):
@@ -73,8 +75,10 @@ class ParametersInvalid(ValueError):
 
 
 def parameters_schema_for(invocation: Invocation) -> JsonObject:
-    """Return the schema that applies: that of the blueprint for a start, otherwise the prompt schema."""
+    """Return the schema that applies: that of the blueprint for a start, none for answers, else the prompt schema."""
     blueprint = invocation.agent_blueprint
+    if invocation.input_responses is not None:
+        return NO_PARAMETERS_SCHEMA
     if invocation.mode == "start" and blueprint is not None and blueprint.parameters_schema is not None:
         return blueprint.parameters_schema
     return PROMPT_SCHEMA
@@ -110,7 +114,12 @@ def check_against(schema: JsonObject | None, parameters: JsonObject) -> None:
 
 
 def agent_text(invocation: Invocation) -> str:
-    """Return the text for the agent from checked parameters: the prompt itself, or the `<inputs>` block."""
+    """Return the text for the agent from checked parameters: the prompt itself, or the `<inputs>` block.
+
+    That of a resume with answers is empty: it adds no user message.
+    """
+    if invocation.input_responses is not None:
+        return ""
     return text_for_agent(invocation.parameters, has_schema=parameters_schema_for(invocation) is not PROMPT_SCHEMA)
 
 

@@ -117,8 +117,8 @@ TRANSITIONS: Final[dict[Phase, dict[str, Phase]]] = {
     },
     Phase.ENDED: {},
 }
-_OF_TOOLS: Final = frozenset({"tool_started", "tool_finished", "result", "failure"})
-"""Event types that begin or end a tool call, or are not allowed while one is open."""
+_PAIRED: Final = frozenset({"tool_started", "tool_finished", "input_requested", "input_resolved", "result", "failure"})
+"""Event types that begin or end a tool call or a request, or are not allowed while one is open."""
 
 
 class LifecycleError(ValueError):
@@ -171,6 +171,17 @@ class ToolNotPaired(LifecycleError):
 
 
 @dataclass(eq=False)
+class InputNotPaired(LifecycleError):
+    """A request was made twice, resolved without being open, or left open at the end of the run."""
+
+    request_id: str
+    fault: str
+
+    def __str__(self) -> str:
+        return f"request {self.request_id!r} {self.fault}"
+
+
+@dataclass(eq=False)
 class EndedWithoutTerminal(LifecycleError):
     """The stream ended without a terminal event."""
 
@@ -195,7 +206,7 @@ def advance(phase: Phase, event_type: str) -> Phase:
 
 @dataclass(slots=True)
 class RunLifecycle:
-    """Checks the events of one run: their order, `seq`, identity, and the pairing of tool calls.
+    """Checks the events of one run: their order, `seq`, identity, and the pairing of tool calls and requests.
 
     An executor that could not read the invocation writes null for `run_id` and `session_id` (AOX-043): in
     `run_started`, and in the `failure`, the only event that may follow. A call that raises does not change the state,
@@ -208,6 +219,7 @@ class RunLifecycle:
         last_seq: The `seq` of the last event; 0 before the first.
         open_tools: The tool names of the calls that have not finished, by `tool_call_id`.
         unnamed: `run_id` or `session_id` if it was null in `run_started`, until the next event; otherwise None.
+        requests: Whether each request of the run is open, by `request_id`.
     """
 
     run_id: str | None
@@ -217,6 +229,12 @@ class RunLifecycle:
     open_tools: dict[str, str] = field(default_factory=dict)
     unnamed: str | None = None
     """`run_id` or `session_id` if it was null in `run_started`, until the next event."""
+    requests: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def open_requests(self) -> list[str]:
+        """The ids of the requests that are not resolved, in their order."""
+        return [request for request, is_open in self.requests.items() if is_open]
 
     def receive(self, event: Mapping[str, Any]) -> None:
         """Check the next event.
@@ -235,8 +253,8 @@ class RunLifecycle:
         following = advance(self.phase, event_type)
         if self.unnamed is not None or event["run_id"] != self.run_id or event["session_id"] != self.session_id:
             self._check_identity(event_type, event["run_id"], event["session_id"])
-        if event_type in _OF_TOOLS:
-            self._pair_tools(event_type, event)
+        if event_type in _PAIRED:
+            self._pair(event_type, event)
         self.phase = following
 
     def end(self) -> None:
@@ -285,8 +303,10 @@ class RunLifecycle:
             raise WrongRun(before, getattr(self, before), None)
         self.unnamed = unnamed
 
-    def _pair_tools(self, event_type: str, event: Mapping[str, Any]) -> None:
-        if event_type == "tool_started":
+    def _pair(self, event_type: str, event: Mapping[str, Any]) -> None:
+        if event_type in {"input_requested", "input_resolved"}:
+            self._pair_requests(event_type, event["request_id"])
+        elif event_type == "tool_started":
             call = event["tool_call_id"]
             if call in self.open_tools:
                 raise ToolNotPaired(call, "was started twice")
@@ -298,3 +318,12 @@ class RunLifecycle:
             del self.open_tools[call]
         elif self.open_tools:
             raise ToolNotPaired(next(iter(self.open_tools)), "was never finished")
+        elif self.open_requests:
+            raise InputNotPaired(self.open_requests[0], "was never resolved")
+
+    def _pair_requests(self, event_type: str, request: str) -> None:
+        if event_type == "input_requested" and request in self.requests:
+            raise InputNotPaired(request, "was made twice")
+        if event_type == "input_resolved" and not self.requests.get(request):
+            raise InputNotPaired(request, "was resolved but is not open")
+        self.requests[request] = event_type == "input_requested"

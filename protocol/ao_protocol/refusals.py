@@ -26,7 +26,7 @@ from ao_protocol.contracts import (
 )
 from ao_protocol.contracts.contract import USUAL
 from ao_protocol.contracts.validation import MAX_PROBLEMS, Validator
-from ao_protocol.documents import Description, Invocation, InvocationRefused, OutputSchemaCapability
+from ao_protocol.documents import INPUT_FEATURE, Description, Invocation, InvocationRefused, OutputSchemaCapability
 from ao_protocol.errors import ErrorType
 from ao_protocol.inputs import ParametersInvalid, check_parameters
 from ao_protocol.prompt_only import takes_an_empty_config
@@ -38,7 +38,7 @@ class ConfigSchemaNotAcceptable(ValueError):
 
 
 def refuse_what_is_not_served(invocation: Invocation, description: Description) -> None:
-    """Check that the executor serves the agent's type and the mode.
+    """Check that the executor serves the agent's type, the mode and the required features.
 
     Raises:
         InvocationRefused: `unsupported_capability`: the description does not declare one of them.
@@ -54,6 +54,9 @@ def refuse_what_is_not_served(invocation: Invocation, description: Description) 
     if invocation.mode == "resume" and not description.capabilities.resume:
         message = f"{name} cannot resume a session; start a new one"
         raise InvocationRefused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["resume"]})
+    if INPUT_FEATURE in invocation.requires and not description.capabilities.input_parking:
+        message = f"the invocation requires {INPUT_FEATURE}, and {name} cannot continue a parked run; start a new one"
+        raise InvocationRefused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": [INPUT_FEATURE]})
 
 
 def refuse_config(config: JsonObject, description: Description, *, is_vetted: bool = False) -> None:

@@ -93,6 +93,14 @@ class Warm(ProfilePart):
     """Path of the blueprint that a waiting process may prepare for."""
 
 
+class InputWait(ProfilePart):
+    """How long a run waits for the answer to each of its requests, and what happens then."""
+
+    wait_seconds: Seconds
+    then: Literal["deny", "cancel", "park"] = "deny"
+    """`deny` goes on without the answer, `cancel` ends the run, `park` ends it so that an answer continues it."""
+
+
 class Profile(ProfilePart):
     """An executor and how it is run here."""
 
@@ -112,6 +120,8 @@ class Profile(ProfilePart):
     lifecycle: Literal["one_shot", "persistent"] = "one_shot"
     idle_exit_seconds: Seconds | None = None
     warm: Warm | None = None
+    input: InputWait | Literal["deny"] | None = None
+    """Whether a run may ask a person. None is `deny`, but `ao run` on a terminal asks there."""
     pause_on_limit: bool = False
     """Whether a failure at a usage limit with a known reset pauses the profile until then, on all hosts."""
     shared_sessions: bool = False
@@ -144,6 +154,7 @@ PARTS: dict[tuple[str, ...], type[ProfilePart]] = {
     ("environment",): Variables,
     ("limits",): Limits,
     ("warm",): Warm,
+    ("input",): InputWait,
 }
 """The known fields of each part."""
 
@@ -187,7 +198,19 @@ def problems_with(profile: Profile, description: Description) -> list[str]:
         problems.append(
             f"$.lifecycle: persistent needs an executor with the capability multi_turn, which {name} does not have"
         )
+    if isinstance(profile.input, InputWait) and (problem := waiting_problem(profile.input, description)):
+        problems.append(f"$.input: {problem}")
     return problems
+
+
+def waiting_problem(wait: InputWait, description: Description) -> str | None:
+    """Return why an executor cannot wait for answers as a profile says, or None."""
+    name, capabilities = description.executor.name, description.capabilities
+    if not capabilities.input:
+        return f"expected deny, because {name} does not have the capability input"
+    if wait.then == "park" and not capabilities.input_parking:
+        return f"then is park, expected deny or cancel, because {name} does not have the capability input_parking"
+    return None
 
 
 FOLDER_NAME: Final = "profiles"

@@ -20,15 +20,21 @@ from ao_executors.core.executor import (
     Task,
     TextResult,
 )
+from ao_executors.core.inputs import ALLOW_OR_DENY, UNANSWERED, InputOption, InputRequest, Inputs
 from ao_executors.core.serve import serve
 from ao_executors.core.stdio import NobodyReads
 
 __all__ = [
+    "ALLOW_OR_DENY",
+    "UNANSWERED",
     "Answer",
     "Connection",
     "Emitter",
     "EventTooLarge",
     "Executor",
+    "InputOption",
+    "InputRequest",
+    "Inputs",
     "Model",
     "NobodyReads",
     "Perform",

@@ -6,6 +6,7 @@ Internal.
 | --- | --- |
 | `AO_CONFORM_NOISE=1` | a library and a child process print between `run_started` and the terminal event |
 | `AO_CONFORM_LINGER_SECONDS=n` | the run waits `n` seconds before its answer, like a slow model |
+| `AO_CONFORM_ASK=1` | the run asks a person before its work, if answers will come |
 """
 
 import asyncio
@@ -17,12 +18,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ao_executors.core.executor import Perform, Task, TextResult
+from ao_executors.core.inputs import InputOption, InputRequest
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
 
 _LINGER_VARIABLE: Final = "AO_CONFORM_LINGER_SECONDS"
 _DECIMAL: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+
+_QUESTION: Final = InputRequest(
+    request_id="ask_1",
+    kind="question",
+    title="AO_CONFORM_ASK: may the run go on?",
+    options=(
+        InputOption("yes", "Yes", "allow"),
+        InputOption("always", "Yes, in this session", "allow", "session"),
+        InputOption("no", "No", "deny"),
+    ),
+    schema={"type": "string"},
+)
 
 
 def hooked(perform: Perform, environ: Mapping[str, str]) -> Perform:
@@ -37,6 +52,8 @@ def hooked(perform: Perform, environ: Mapping[str, str]) -> Perform:
     async def perform_hooked(task: Task) -> "Result | TextResult":
         if environ.get("AO_CONFORM_NOISE") == "1":
             make_noise("noise: downloading model weights, 42%")
+        if environ.get("AO_CONFORM_ASK") == "1" and task.inputs.is_open:
+            await task.inputs.ask(_QUESTION)
         result = await perform(replace(task, linger=linger))
         await linger()  # for executors that do not use `converse`
         return result

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ao_executors.core.emitter import Emitter
+from ao_executors.core.executor import Task
 from ao_executors.core.executor_process import Cancellation
 from ao_executors.core.stdio import Stdio
 from ao_protocol.framing import LineTooLong
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 class ControlLines:
     """stdin after the invocation.
 
-    If `control.stdin` is not open (`is_open`), stdin is not read, and its end has no meaning. An executor that does not
-    declare `cancel` (`takes_cancel`) ignores it (AOX-123).
+    If `control.stdin` is not open (`is_open`), stdin is not read, and its end has no meaning. An executor ignores the
+    lines of a capability that it does not declare (AOX-123): `declared` has those that are.
     """
 
-    def __init__(self, stdio: Stdio, cancellation: Cancellation, *, is_open: bool, takes_cancel: bool) -> None:
+    def __init__(self, stdio: Stdio, cancellation: Cancellation, *, is_open: bool, declared: frozenset[str]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stdio = stdio
         self._cancellation = cancellation
         self._is_open = is_open
-        self._takes_cancel = takes_cancel
+        self._declared = declared
         self._waiting: deque[Turn | Shutdown] = deque()
         """Turns and shutdowns that wait for the end of the run."""
 
@@ -40,20 +40,21 @@ class ControlLines:
         return bool(self._waiting) and self._waiting[0].type == "shutdown"
 
     @contextmanager
-    def heard(self, events: Emitter) -> Iterator[None]:
+    def heard(self, task: Task) -> Iterator[None]:
         """Turn `cancel` lines and the end of stdin into a request to cancel, while the block runs.
 
-        The end of a regular file has no meaning (AOX-067). Turns wait for the end of the run.
+        Answers go to the requests of the task. The end of a regular file has no meaning (AOX-067). Turns wait for the
+        end of the run.
         """
         if not self._is_open:
             yield
             return
         if self._stdio.has_lines:
-            self._take(events)
+            self._take(task)
 
         def take_from_runner() -> None:
             try:
-                self._take(events)
+                self._take(task)
             except EOFError:
                 self._loop.remove_reader(self._stdio.stdin_fd)
                 self._cancellation.request("stdin was closed: the runner has exited", for_good=True)
@@ -63,7 +64,7 @@ class ControlLines:
         except PermissionError:  # a regular file cannot be polled; it is always readable
             with suppress(EOFError):
                 while True:
-                    self._take(events)
+                    self._take(task)
         try:
             yield
         finally:
@@ -84,15 +85,19 @@ class ControlLines:
         following = self._waiting.popleft() if self._waiting and not self._cancellation.is_for_good else None
         return following if following is not None and following.type == "turn" else None
 
-    def _take(self, events: Emitter) -> None:
+    def _take(self, task: Task) -> None:
         def warn(reason: str) -> None:
-            events.emit_fields("log", {"level": "warning", "message": f"a line on stdin was ignored: {reason}"})
+            task.events.emit_fields("log", {"level": "warning", "message": f"a line on stdin was ignored: {reason}"})
 
         for line in self._stdio.read_lines():
             command = _read(line, warn)
-            if command is not None and command.type == "cancel" and self._takes_cancel:
+            if command is not None and command.type == "cancel" and "cancel" in self._declared:
                 told = f" ({command.reason})" if command.reason else ""
                 self._cancellation.request(f"the runner asked for it{told}")
+            elif command is not None and command.type == "input_response" and "input" in self._declared:
+                task.inputs.receive(command.request_id, command.model_dump())
+            elif command is not None and command.type == "park" and "input_parking" in self._declared:
+                task.inputs.park()
             self._keep(command)
 
     def _keep(self, command: "ControlLine | None") -> None:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
+from ao_protocol.errors import ErrorType
 from ao_protocol.framing import MAX_DEPTH, MAX_EVENT_BYTES, MAX_SAFE_INTEGER, NotIJson, encode_line
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Emitter:
         self._now = now
         self._redact = _redaction_of(tuple(secret for secret in secrets if secret))
         self._open_tools: dict[str, str] = {}
+        self._open_requests: dict[str, None] = {}
         self._retry_at = 0.0
 
     def for_next_run(self, run_id: str) -> "Emitter":
@@ -124,8 +126,10 @@ class Emitter:
         return "possible" if self.may_have_changed_something else "none"
 
     @property
-    def phase(self) -> 'Literal["model", "tool", "retry_wait"]':
+    def phase(self) -> 'Literal["model", "tool", "retry_wait", "input"]':
         """The `phase` of a heartbeat: what the run waits for."""
+        if self._open_requests:
+            return "input"
         if time.monotonic() < self._retry_at:
             return "retry_wait"
         return "tool" if self._open_tools else "model"
@@ -164,7 +168,7 @@ class Emitter:
             self.is_busy = False
 
     def end(self, event_type: str, fields: _Fields) -> None:
-        """Write the terminal event, after a `tool_finished` for each tool call that is still open.
+        """Write the terminal event, after an end for each request and each tool call that is still open.
 
         Args:
             event_type: `result` or `failure`.
@@ -174,7 +178,12 @@ class Emitter:
             EventTooLarge: The line is too long and cannot be cut to fit.
             NobodyReads: The read end of stdout is closed.
         """
-        status = "cancelled" if fields.get("status") == "cancelled" else "failed"
+        for request in list(self._open_requests):
+            resolved = {"request_id": request, "outcome": "cancelled", "by": "policy"}
+            self.emit_fields("input_resolved", resolved)
+        error = fields.get("error")
+        is_parked = isinstance(error, Mapping) and error.get("type") == ErrorType.INPUT_REQUIRED
+        status = "cancelled" if is_parked or fields.get("status") == "cancelled" else "failed"
         for call, name in list(self._open_tools.items()):
             finished = {"tool_call_id": call, "tool_name": name, "status": status, "error": "the run ended first"}
             self.emit_fields("tool_finished", finished)
@@ -204,6 +213,10 @@ class Emitter:
                 self._open_tools[str(fields["tool_call_id"])] = str(fields["tool_name"])
             case "tool_finished":
                 self._open_tools.pop(str(fields["tool_call_id"]), None)
+            case "input_requested":
+                self._open_requests[str(fields["request_id"])] = None
+            case "input_resolved":
+                self._open_requests.pop(str(fields["request_id"]), None)
         self.seq += 1
         self._write(line)
 

@@ -3,7 +3,7 @@
 Public API; import these names from `ao_executors.core`. This module performs nothing and imports no pydantic models.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # slow to import, or needed only after run_started
     from pathlib import Path
 
     from ao_executors.core.emitter import Emitter
+    from ao_executors.core.inputs import Inputs
     from ao_protocol.contracts.contract import OutputContract
     from ao_protocol.contracts.enforcement import NativeOutput
     from ao_protocol.documents import Description, Invocation, InvocationRefused
@@ -110,6 +111,7 @@ class RunLimits:
         max_event_bytes: The limit of an event line in bytes; None: the protocol's default.
         listens: Control lines follow on stdin.
         takes_turns: `turn` lines may be among the control lines.
+        takes_input: Every `input_requested` will be answered.
         has_mcp_programs: The blueprint has MCP servers of the type `stdio`.
     """
 
@@ -120,6 +122,7 @@ class RunLimits:
     max_event_bytes: int | None = None
     listens: bool = False
     takes_turns: bool = False
+    takes_input: bool = False
     has_mcp_programs: bool = False
 
     @classmethod
@@ -148,6 +151,7 @@ class RunLimits:
             max_event_bytes=limits.get("max_event_bytes"),
             listens=listens,
             takes_turns=listens and control.get("turns") is True,
+            takes_input=listens and control.get("input") is True,
         )
 
     @property
@@ -195,12 +199,14 @@ class Task(RunContext):
     Args:
         text: The user message for the model: the prompt or the `<inputs>` block.
         events: The emitter of the run.
+        inputs: The requests of the run to a person.
         connection: The value that `connect` yielded; None without `connect`.
         linger: Set by conformance tests only; the toolkit awaits it before it uses an answer.
     """
 
     text: str
     events: "Emitter"
+    inputs: "Inputs"
     connection: "Connection | None" = None
     linger: Callable[[], Awaitable[None]] | None = None
 
@@ -349,6 +355,17 @@ def as_failure(refusal: "InvocationRefused") -> RunFailed:
     extra: dict[str, object] = {"validation_errors": list(refusal.validation_errors), "details": refusal.details}
     present = {name: value for name, value in extra.items() if value}
     return RunFailed(refusal.error_type, refusal.message, origin="caller", extra=present)
+
+
+def input_required(requests: Sequence[Mapping[str, Any]]) -> RunFailed:
+    """Return the failure of a run that was parked with these open requests."""
+    names = ", ".join(request["request_id"] for request in requests)
+    return RunFailed(
+        ErrorType.INPUT_REQUIRED,
+        f"the run waits for an answer to {names}; resume the session with input_responses",
+        origin="caller",
+        extra={"details": {"requests": list(requests)}},
+    )
 
 
 def cancelled(reason: str) -> RunFailed:

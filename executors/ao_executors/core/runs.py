@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ao_executors.core.connections import Connections, PreparedConnection
 from ao_executors.core.control import ControlLines
 from ao_executors.core.emitter import Emitter, EventTooLarge
-from ao_executors.core.executor import Executor, RunFailed, RunLimits, Task, TextResult, cancelled
+from ao_executors.core.executor import Executor, RunFailed, RunLimits, Task, TextResult, cancelled, input_required
 from ao_executors.core.executor_process import Process, adopt_orphans
+from ao_executors.core.inputs import Inputs
 from ao_executors.core.stdio import NobodyReads
 from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.prompt_only import asks_a_prompt_alone, takes_an_empty_config
@@ -99,14 +100,15 @@ def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) ->
         read_invocation=read_invocation,
         text=document.get("prompt") or document["parameters"]["prompt"],
         events=events,
+        inputs=Inputs(events, is_open=limits.takes_input and executor.declares("input"), given={}),
     )
 
 
 async def _perform_all(process: Process, first: Task, prepared: PreparedConnection | None) -> ExitCode:
     executor = process.executor
     connections = await prepared.connections_for(first) if prepared is not None else Connections(executor.connect)
-    takes_cancel = executor.declares("cancel")
-    lines = ControlLines(process.stdio, process.cancellation, is_open=first.limits.listens, takes_cancel=takes_cancel)
+    declared = frozenset(name for name in ("cancel", "input", "input_parking") if executor.declares(name))
+    lines = ControlLines(process.stdio, process.cancellation, is_open=first.limits.listens, declared=declared)
     may_stay = first.limits.takes_turns and executor.declares("multi_turn")
     exit_code, stays = await _perform_run(process, first, connections, lines, may_stay=may_stay)
     while stays:
@@ -136,11 +138,13 @@ async def _perform_run(
     session complete. Exceptions of the executor's code propagate, except for `RunFailed` and `EventTooLarge`.
     """
     loop = asyncio.get_running_loop()
-    with lines.heard(task.events), _heartbeats(process, task):
+    with lines.heard(task), _heartbeats(process, task):
         work = loop.create_task(_work(process, task, connections))
         interruption = await _until_done(work, process, task)
         clean_until = loop.time() + task.limits.clean_up_seconds
         if interruption is not None:
+            if task.inputs.parked:  # the work may end by itself so that a resume continues it
+                await asyncio.wait({work}, timeout=(clean_until - loop.time()) / 2)
             work.cancel()
             await asyncio.wait({work}, timeout=clean_until - loop.time())
         is_fit = _went_in_order(work) and connections.is_alive
@@ -171,7 +175,7 @@ async def _work(process: Process, task: Task, connections: Connections) -> "Resu
 
 
 async def _until_done(work: _Work, process: Process, task: Task) -> RunFailed | None:
-    """Wait for the work, a request to cancel or the deadline; return the failure for the latter two."""
+    """Wait for the work, a request to cancel, a `park` or the deadline; return the failure for all but the first."""
     loop = asyncio.get_running_loop()
     cancellation = process.cancellation
     requested = asyncio.Event()
@@ -185,12 +189,15 @@ async def _until_done(work: _Work, process: Process, task: Task) -> RunFailed | 
     if seconds is not None:
         process.fail_after(seconds + last_seconds, task.events, lambda: _too_late(seconds))
     cancellation.when_requested(stop)
+    task.inputs.when_parked = requested.set
     waiting = loop.create_task(requested.wait())
     await asyncio.wait({work, waiting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
-    if work.done():
+    if work.done() and not task.inputs.parked:
         return None
-    return cancelled(cancellation.reason) if cancellation.reason is not None else _too_late(seconds)
+    if cancellation.reason is not None:
+        return cancelled(cancellation.reason)
+    return input_required(task.inputs.parked) if task.inputs.parked else _too_late(seconds)
 
 
 def _too_late(seconds: float | None) -> RunFailed:

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor, RunContext, RunFailed, RunLimits, Task, as_failure
+from ao_executors.core.inputs import Inputs
 from ao_protocol.contracts import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
 from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.documents import (
@@ -61,6 +62,7 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
         read_invocation=context.read_invocation,
         text=_text(invocation, context.contract),
         events=events,
+        inputs=_inputs(invocation, executor, events),
     )
 
 
@@ -90,6 +92,7 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
     """
     changed = {
         "mode": "resume",
+        "input_responses": None,
         "run_id": turn.run_id,
         "parameters": turn.parameters,
         "prompt": turn.prompt,
@@ -104,7 +107,14 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
     if events.bound_session is None:
         as_first = {"mode": first.invocation.mode, "executor_session_id": first.invocation.executor_session_id}
         invocation = invocation.model_copy(update=as_first)
-    return replace(first, read_invocation=lambda: invocation, text=text, events=events)
+    inputs = Inputs(events, is_open=first.inputs.is_open, given={})
+    return replace(first, read_invocation=lambda: invocation, text=text, events=events, inputs=inputs)
+
+
+def _inputs(invocation: Invocation, executor: Executor, events: Emitter) -> Inputs:
+    is_open = invocation.control.stdin == "open" and invocation.control.input and executor.declares("input")
+    given = {answer.request_id: answer.model_dump() for answer in reversed(invocation.input_responses or [])}
+    return Inputs(events, is_open=is_open, given=given)
 
 
 def _context(invocation: Invocation, description: Description) -> RunContext:

@@ -16,6 +16,8 @@ DESCRIPTION: Final = {
         "resume": True,
         "multi_turn": True,
         "cancel": True,
+        "input": True,
+        "input_parking": True,
         "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]},
     },
     "config_schema": {

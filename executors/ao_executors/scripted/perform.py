@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from ao_executors.core import Answer, Emitter, RunFailed, Task, converse
+from ao_executors.core import ALLOW_OR_DENY, UNANSWERED, Answer, InputRequest, RunFailed, Task, converse
 from ao_executors.core.conversation import occupy
-from ao_executors.core.executor import refused
+from ao_executors.core.executor import input_required, refused
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
@@ -54,7 +54,7 @@ async def perform_script(task: Task, wire_fd: int) -> Result:
             raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
         name, answers_before = known["name"], int(known["answers"])
     with occupy("scripted", name):
-        model = ScriptedModel(task.events, script, name, answers_before, wire_fd)
+        model = ScriptedModel(task, script, name, answers_before, wire_fd)
         model.bind()
         result = await converse(task, model)
     return result.model_copy(update={"usage": model.usage})
@@ -101,9 +101,10 @@ class ScriptedModel:
     Its conversation already has `answers_before` answers.
     """
 
-    def __init__(self, events: Emitter, script: JsonObject, name: str, answers_before: int, wire_fd: int) -> None:
+    def __init__(self, task: Task, script: JsonObject, name: str, answers_before: int, wire_fd: int) -> None:
         self.usage: UsageFigures | None = None
-        self._events = events
+        self._events = task.events
+        self._inputs = task.inputs
         self._script: Any = script  # checked by SCRIPT_SCHEMA
         self._name = name
         self._answers = answers_before
@@ -165,11 +166,32 @@ class ScriptedModel:
         self._calls += 1
         call, name, given = f"call_{self._answers}_{self._calls}", tool["name"], tool.get("input")
         self._events.emit(ToolStarted(tool_call_id=call, tool_name=name, tool_input=given))
+        denial = await self._ask(call, name, given) if tool.get("ask") else None
+        if denial is not None:
+            self._events.emit(ToolFinished(tool_call_id=call, tool_name=name, status="denied", error=denial))
+            return
         await asyncio.sleep(tool.get("seconds", 0))
         error = tool.get("error")
         outcome = {"status": "completed" if error is None else "failed", "error": error}
         ended = {"tool_call_id": call, "tool_name": name, "tool_input": given, "tool_output": tool.get("output")}
         self._events.emit(ToolFinished.model_validate(ended | outcome))
+
+    async def _ask(self, call: str, name: str, given: object) -> str | None:
+        """Ask whether a tool may be called; return why not, or None if it may.
+
+        Raises:
+            RunFailed: The run was parked. A resume plays the answer again from its beginning.
+        """
+        if not self._inputs.is_open:
+            return "nobody can be asked, because the invocation has no control.input"
+        request = InputRequest(
+            call, "permission", f"May {name} be called?", ALLOW_OR_DENY, tool_call_id=call, tool_input=given
+        )
+        resolution = await self._inputs.ask(request)
+        if self._inputs.parked:
+            raise input_required(self._inputs.parked)
+        reasons = {"accepted": None, "declined": "a person denied it", "expired": UNANSWERED}
+        return reasons.get(resolution.outcome, "the request was cancelled")
 
     def _count(self, figures: dict[str, Any] | None) -> None:
         if figures is not None:

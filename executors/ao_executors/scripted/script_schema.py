@@ -27,7 +27,9 @@ FAULTS: Final = {
     "garbage": "a line that is not JSON is written between the events",
 }
 
-_TOOL: Final = _object(("name",), name=_NAME, input={}, output={}, error=_TEXT, seconds=_SECONDS)
+_TOOL: Final = _object(
+    ("name",), name=_NAME, input={}, output={}, error=_TEXT, seconds=_SECONDS, ask={"type": "boolean"}
+)
 _FAILURE: Final = _object(
     ("type", "message"),
     type={"enum": [str(error_type) for error_type in ErrorType if error_type not in RUNNER_ONLY]},

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from ao_runner.coordinators.port import Orders
+from ao_protocol.framing import decode_object
+from ao_runner.coordinators.port import InputAnswer, Orders
 from ao_runner.errors import RunnerError
+from ao_runner.store.input_table import MARKS
 
 T = TypeVar("T")
 
@@ -21,6 +23,37 @@ def new_stops(wanted: Mapping[str, int], told: dict[str, int]) -> frozenset[str]
     new = frozenset(run_id for run_id, count in wanted.items() if count > told.get(run_id, 0))
     told.update({run_id: told.get(run_id, 0) + 1 for run_id in new})
     return new
+
+
+class AskedRequests:
+    """The requests of a worker's runs whose answers have not come, so that only a worker that waits asks for some."""
+
+    def __init__(self) -> None:
+        self.open: set[tuple[str, str]] = set()
+        """Run and request."""
+
+    def note(self, run_id: str, lines: Sequence[bytes]) -> None:
+        """Take note of the events of a run."""
+        block = b"\n".join(lines)
+        if not any(mark in block for mark in MARKS):
+            return
+        for line in lines:
+            if any(mark in line for mark in MARKS):
+                event = decode_object(line)
+                if event["event_type"] == "input_requested":
+                    self.open.add((run_id, str(event["request_id"])))
+                elif event["event_type"] == "input_resolved":
+                    self.open.discard((run_id, str(event["request_id"])))
+
+    def forget(self, run_id: str) -> None:
+        """Remove the requests of a run that has ended."""
+        self.open = {key for key in self.open if key[0] != run_id}
+
+    def take(self, answers: Sequence[InputAnswer]) -> tuple[InputAnswer, ...]:
+        """Return the answers that are waited for, each once."""
+        new = tuple(one for one in answers if (one.run_id, one.request_id) in self.open)
+        self.open -= {(one.run_id, one.request_id) for one in new}
+        return new
 
 
 class Inbox(Generic[T]):
@@ -63,6 +96,7 @@ class Inbox(Generic[T]):
             cancel_runs=waiting.cancel_runs | orders.cancel_runs,
             cancel_sessions=waiting.cancel_sessions | orders.cancel_sessions,
             lost=waiting.lost | orders.lost,
+            answers=waiting.answers + orders.answers,
             drain=waiting.drain or orders.drain,
         )
         self._news.set()

@@ -60,6 +60,15 @@ class EventBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class InputAnswer:
+    """The answer that counts to a request of a run (SPEC 8.3)."""
+
+    run_id: str
+    request_id: str
+    answer: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class Orders:
     """What a coordinator wants of a worker now. An order may come before the answer to the `claim` of its run."""
 
@@ -69,6 +78,8 @@ class Orders:
     """Sessions whose run, whichever the worker holds now, has to end, and whose idle process has to leave."""
     lost: frozenset[RunKey] = frozenset()
     """Attempts that are not this worker's any more."""
+    answers: tuple[InputAnswer, ...] = ()
+    """Answers to requests of runs that the worker holds. The same answer may come again."""
     drain: bool = False
     """Take no more runs, and leave when those that go on have ended."""
 
@@ -135,6 +146,12 @@ class Coordinator(Protocol):
 
     async def orders(self) -> Orders:
         """Wait for orders that come by themselves. Empty after a while without any: ask again."""
+
+    async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
+        """Record an answer to a request, unless there is one, and return the one that counts.
+
+        It may be called before the event of the request is delivered: then the answer counts.
+        """
 
     def drain(self) -> None:
         """Take note that this worker claims no more runs; those that it holds go on."""

@@ -12,13 +12,24 @@ from typing import Any, Final, Self, TypeVar
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, parse_event
 from ao_protocol.framing import decode_object
+from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.group_commit import GroupCommit, unavailable
-from ao_runner.coordinators.inbox import new_stops
-from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Orders, Refused
+from ao_runner.coordinators.inbox import AskedRequests, new_stops
+from ao_runner.coordinators.port import (
+    Assignment,
+    CoordinatorUnavailable,
+    EventBatch,
+    InputAnswer,
+    LeaseLost,
+    Orders,
+    Refused,
+)
 from ao_runner.run_events import RunKey
+from ao_runner.runs.input_requests import PARKED
 from ao_runner.runs.lost_runs import RunSummary, end_lost_run, ending_behind, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.outcome import error_type_of, failed, status_of
 from ao_runner.runs.run_request import new_run_id, new_session_id
+from ao_runner.store.input_table import MARKS
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Wakeup
 from ao_runner.store.records import (
@@ -77,6 +88,7 @@ class StoreCoordinator:
         self._offer = offer
         self._resources = AsyncExitStack()
         self._told_stops: dict[str, int] = {}
+        self._asked = AskedRequests()
         self._acknowledged: dict[RunKey, int] = dict.fromkeys(held, 0)
         self._not_held: frozenset[tuple[str, int]] = frozenset()
         self._to_end: frozenset[tuple[str, int]] = frozenset()
@@ -126,9 +138,9 @@ class StoreCoordinator:
         await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp(), owner, host))
 
     async def events(self, batch: EventBatch) -> int:
-        """Store events, and the executor's own id of the session if an event reports it."""
-        key = batch.key
-        is_bound = b'"session_bound"' in b"\n".join(batch.lines)
+        """Store events, the executor's own id of the session if an event reports it, and requests to a person."""
+        key, block = batch.key, b"\n".join(batch.lines)
+        is_bound, asks = b'"session_bound"' in block, any(mark in block for mark in MARKS)
         owner = self._owner(key)
         bound = [line for line in batch.lines if b'"session_bound"' in line] if is_bound else []
 
@@ -137,9 +149,14 @@ class StoreCoordinator:
             for document in map(decode_object, bound):
                 if document["event_type"] == "session_bound":
                     self._store.bind_session(str(document["session_id"]), str(document["executor_session_id"]))
+            if asks:
+                self._store.note_requests(key.run_id, batch.lines)
             return last
 
         last = await self._held(key, keep)
+        self._asked.note(key.run_id, batch.lines)
+        if asks:
+            self._wakeup.notify()  # somebody may watch for requests
         self._note_acknowledged(key, last)
         return last
 
@@ -200,7 +217,13 @@ class StoreCoordinator:
             await self._end_lost_runs()
             if self._store.waits_for_a_server:
                 await self.end_not_held()
-        return Orders(cancel_runs=await self._new_stops())
+        return Orders(cancel_runs=await self._new_stops(), answers=await self._new_answers())
+
+    async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
+        """Store an answer unless there is one, or park the request; see `ao_runner.runs.input_requests.Decide`."""
+        given = None if answer == PARKED else answer
+        decide = partial(self._store.decide_request, key.run_id, request_id, given, timestamp())
+        return await self._commits.do(decide) or PARKED
 
     def drain(self) -> None:
         """Do nothing, since no run is handed out without a claim."""
@@ -212,6 +235,7 @@ class StoreCoordinator:
         else:
             await self._commits.do(lambda: self._store.add_record(key.run_id, record))
         self._told_stops.pop(key.run_id, None)
+        self._asked.forget(key.run_id)
         self._acknowledged.pop(key, None)
 
     async def session_left(self, session_id: str) -> None:
@@ -336,6 +360,16 @@ class StoreCoordinator:
         except (StoreUnwritable, StoreUnusable) as error:
             raise unavailable(self._store.place, error) from error
         return new_stops(wanted, self._told_stops)
+
+    async def _new_answers(self) -> tuple[InputAnswer, ...]:
+        """Return the answers to requests of this worker's runs that were not returned yet."""
+        if not self._asked.open:
+            return ()
+        try:
+            found = await self._commits.alone(lambda: self._store.answers_for(self._offer.owner))
+        except (StoreUnwritable, StoreUnusable) as error:
+            raise unavailable(self._store.place, error) from error
+        return self._asked.take([InputAnswer(one.run_id, one.request_id, one.answer or {}) for one in found])
 
     async def _held(self, key: RunKey, step: Callable[[], Returned]) -> Returned:
         try:

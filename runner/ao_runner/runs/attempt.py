@@ -169,6 +169,7 @@ class AttemptContext:
             ),
             stderr=launched.stderr,
             stays=launched.may_stay,
+            inputs=request.inputs,
         )
 
     def _conclude(self, launched: "Launched", supervision: "Supervision") -> RunRecord:

@@ -14,6 +14,7 @@ from typing import Final
 from ao_protocol.events import (
     Body,
     Failure,
+    InputResolved,
     InvalidEvent,
     Log,
     Result,
@@ -25,6 +26,7 @@ from ao_protocol.events import (
 from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
 from ao_protocol.lifecycle import (
     EventOutOfOrder,
+    InputNotPaired,
     KnownOfRun,
     Phase,
     RunLifecycle,
@@ -41,11 +43,14 @@ from ao_runner.runs.event_redaction import EventRedactor
 from ao_runner.runs.outcome import MAX_NOISE_BYTES, MAX_NOISE_LINES
 
 _TERMINALS: Final = frozenset({"result", "failure"})
+_OPENING: Final = frozenset({"tool_started", "input_requested"})
 MAX_TOLD_PROBLEMS: Final = 20
 """Maximum number of problems that become `log` events and enter the record; further ones are only counted."""
 MAX_QUOTED_CHARACTERS: Final = 80
 MOST_OPEN_TOOLS: Final = 1000
 """Parallel agents have a few dozen. Every acknowledgement stores the open calls, so that they can be closed later."""
+MOST_REQUESTS: Final = 1000
+"""Maximum number of requests of a run to a person; the ids of all of them are kept."""
 MOST_CHARACTERS: Final = 256 * 1024
 """Maximum total length of the ids and names of open tool calls, so that no run exhausts a worker's memory (AOX-233)."""
 
@@ -113,6 +118,11 @@ class Conversation:
     def is_within_an_event(self) -> bool:
         """Whether the pending part of a line may be the beginning of an event."""
         return self._lines.begun[:1] == b"{"
+
+    @property
+    def has_open_requests(self) -> bool:
+        """Whether the run waits for a person."""
+        return bool(self._lifecycle.open_requests)
 
     def receive(self, chunk: bytes) -> list[Relayed]:
         """Process the next bytes and return the events that they complete; return none once the input is too noisy."""
@@ -239,21 +249,31 @@ class Conversation:
             if 0 < error.found - error.expected <= left_out:
                 return following  # the gap was already reported
             return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
-        except ToolNotPaired as error:
+        except (ToolNotPaired, InputNotPaired) as error:
             return str(error), event["event_type"] in _TERMINALS
         except EventOutOfOrder as error:
             return self._check_early(error, event)
         except WrongRun as error:
             return self._check_unnamed(error, event) if was_unnamed else (str(error), False)
-        return self._check_room(str(event["tool_call_id"])) if event["event_type"] == "tool_started" else None
+        return self._check_room(event) if event["event_type"] in _OPENING else None
 
-    def _check_room(self, call: str) -> tuple[str, bool] | None:
+    def _check_room(self, event: JsonObject) -> tuple[str, bool] | None:
+        if event["event_type"] == "input_requested":
+            return self._check_requests(str(event["request_id"]))
+        call = str(event["tool_call_id"])
         open_tools = self._lifecycle.open_tools
         if len(open_tools) <= MOST_OPEN_TOOLS and sum(map(len, (*open_tools, *open_tools.values()))) <= MOST_CHARACTERS:
             return None
         others = len(open_tools) - 1
         self._lifecycle.forget_tool(call)
         return f"too many tool calls are open ({others})", False
+
+    def _check_requests(self, request_id: str) -> tuple[str, bool] | None:
+        requests = self._lifecycle.requests
+        if len(requests) <= MOST_REQUESTS and sum(map(len, requests)) <= MOST_CHARACTERS:
+            return None
+        del requests[request_id]
+        return f"too many requests for input were made ({len(requests)})", False
 
     def _check_unnamed(self, error: WrongRun, event: JsonObject) -> tuple[str, bool] | None:
         """Report `run_started`, which named no run although the executor could read the invocation."""
@@ -305,6 +325,8 @@ class Conversation:
 
     def _end_run(self, body: Terminal, received: Relayed | None) -> Iterator[Relayed]:
         yield from self._begin()
+        for request_id in self._lifecycle.open_requests:
+            yield self._write(InputResolved(request_id=request_id, outcome="cancelled", by="policy"))
         for call, name in self._lifecycle.open_tools.items():
             error = "the run ended before the tool call did"
             yield self._write(ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error=error))

@@ -14,6 +14,7 @@ from ao_protocol.events import (
     ErrorInfo,
     ExecutorIdentity,
     Failure,
+    InputResolved,
     InvalidEvent,
     Result,
     RunStarted,
@@ -47,16 +48,19 @@ MOST_UNBEGUN_ATTEMPTS: Final = 5
 _RUN_STARTED: Final = b'"run_started"'
 _TOOL_STARTED: Final = b'"tool_started"'
 _TOOL_FINISHED: Final = b'"tool_finished"'
+_INPUT_REQUESTED: Final = b'"input_requested"'
+_INPUT_RESOLVED: Final = b'"input_resolved"'
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """The identity of a run and its open tool calls after some event."""
+    """The identity of a run, its open tool calls and its open requests after some event."""
 
     session_id: str = ""
     executor_name: str = "unknown"
     executor_version: str = "unknown"
     open_tools: dict[str, str] = field(default_factory=dict)
+    open_requests: tuple[str, ...] = ()
 
     @classmethod
     def from_note(cls, note: str) -> Self:
@@ -72,7 +76,10 @@ class RunSummary:
                 "executor_version": str(version),
                 "open_tools": dict(tools),
             }:
-                return cls(session_id, name, version, {str(call): str(tool) for call, tool in tools.items()})
+                requests = noted.get("open_requests")
+                open_requests = tuple(map(str, requests)) if isinstance(requests, list) else ()
+                open_tools = {str(call): str(tool) for call, tool in tools.items()}
+                return cls(session_id, name, version, open_tools, open_requests)
             case _:
                 return cls()
 
@@ -84,6 +91,7 @@ class RunSummary:
                 "executor_name": self.executor_name,
                 "executor_version": self.executor_version,
                 "open_tools": self.open_tools,
+                **({"open_requests": self.open_requests} if self.open_requests else {}),
             }
         )
 
@@ -94,6 +102,8 @@ class RunSummary:
         telling = [mark for mark in self._marks() if mark in block]
         if _TOOL_STARTED in telling and _TOOL_FINISHED not in telling:
             telling.append(_TOOL_FINISHED)
+        if _INPUT_REQUESTED in telling and _INPUT_RESOLVED not in telling:
+            telling.append(_INPUT_RESOLVED)
         for line in lines if telling else ():
             if any(mark in line for mark in telling):
                 with suppress(ValueError, RecursionError):  # delivery reports a line that is not an event
@@ -103,6 +113,9 @@ class RunSummary:
     def _marks(self) -> Iterator[bytes]:
         """Yield the marks to search for; each search of a block takes time, and most would find nothing."""
         yield _TOOL_STARTED
+        yield _INPUT_REQUESTED
+        if self.open_requests:
+            yield _INPUT_RESOLVED
         if self.open_tools:
             yield _TOOL_FINISHED
         if self.executor_name == self.executor_version == "unknown":
@@ -118,6 +131,10 @@ class RunSummary:
                 self.open_tools[call] = name
             case {"event_type": "tool_finished", "tool_call_id": str(call)}:
                 self.open_tools.pop(call, None)
+            case {"event_type": "input_requested", "request_id": str(request)}:
+                return replace(self, open_requests=(*self.open_requests, request))
+            case {"event_type": "input_resolved", "request_id": str(request)}:
+                return replace(self, open_requests=tuple(one for one in self.open_requests if one != request))
             case _:
                 pass
         return self
@@ -214,7 +231,9 @@ def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = t
     if terminal is None:
         terminal = failure
         ending = ending_behind(run.run_id, 0 if last is None else last.seq, summary, failure, now)
-        store.add_events(run.run_id, ending[0].seq, [item.line for item in ending])
+        lines = [item.line for item in ending]
+        store.add_events(run.run_id, ending[0].seq, lines)
+        store.note_requests(run.run_id, lines)
     store.end_run(run.run_id, status_of(terminal), now(), error_type_of(terminal))
     store.record_usage(run.run_id, terminal.usage)
 
@@ -254,11 +273,12 @@ def _terminal_of(line: str) -> Terminal | None:
 def ending_behind(
     run_id: str, last_seq: int, summary: RunSummary, terminal: Terminal, now: Callable[[], str]
 ) -> list[Relayed]:
-    """Return the events that end a run after its last one: the ends of its open tool calls, then the terminal event."""
+    """Return the events that end a run after its last one: the ends of requests and tool calls, then the terminal."""
     executor = ExecutorIdentity(name=summary.executor_name, version=summary.executor_version)
     identity = RunIdentity(run_id, summary.session_id, executor)
     error = "the run ended before the tool call did"
     bodies: list[Body] = [] if last_seq else [RunStarted(schema_version=str(CURRENT), executor=executor)]
+    bodies += [InputResolved(request_id=request, outcome="cancelled", by="policy") for request in summary.open_requests]
     bodies += [
         ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error=error)
         for call, name in summary.open_tools.items()

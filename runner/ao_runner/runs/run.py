@@ -23,6 +23,7 @@ from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
 from ao_runner.discovery import DescribeFailed
 from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import Containment, lifelines
+from ao_runner.profiles import InputWait, waiting_problem
 from ao_runner.run_events import NOT_DESCRIBED, Relayed, RunIdentity
 from ao_runner.runs.acceptance import (
     check_run,
@@ -49,6 +50,7 @@ from ao_runner.store.store import Store
 MOST_VALUES: Final = 2000
 MOST_CHARACTERS: Final = 100_000
 """A blueprint or schema within both limits is processed in a few milliseconds."""
+_OF_INPUTS: Final = frozenset({"input_requested", "input_resolved"})
 _REACTED_TO: Final = frozenset({"session_bound", "result", "failure"})
 
 Returned = TypeVar("Returned")
@@ -72,7 +74,7 @@ async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests
         is_turn = launcher.keeps(request.session.session_id)
         acceptable = await _beside_the_loop(partial(check_run, is_turn=is_turn), request)
         description = await _describe(request, stops, launcher)
-        request = replace(request, schema_version=version_for(description))
+        request = _with_inputs(replace(request, schema_version=version_for(description)), description)
         journal.mark("described")
         environment, redactor = _environment(request, description, journal)
         contract = await _beside_the_loop(
@@ -103,6 +105,20 @@ async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests
         journal.relay(list(new_conversation(request, identity, redactor).conclude(error.failure)))
         record = RunRecord(argv=argv_of(request))
     return journal.end(record)
+
+
+def _with_inputs(request: RunRequest, description: Description) -> RunRequest:
+    """Return the request without the promise of answers if its executor asks nobody.
+
+    Raises:
+        CannotStart: The profile expects of the executor what it cannot do.
+    """
+    wait = None if request.profile is None else request.profile.input
+    if isinstance(wait, InputWait) and (problem := waiting_problem(wait, description)):
+        raise refused(
+            ErrorType.UNSUPPORTED_CAPABILITY, f"the profile's input: {problem}", details={"missing": ["input"]}
+        )
+    return request if description.capabilities.input else replace(request, inputs=None)
 
 
 async def _beside_the_loop(step: Callable[[RunRequest], Returned], request: RunRequest) -> Returned:
@@ -261,6 +277,7 @@ class StoredJournal:
             return
         self.mark("first_event")
         self.store.add_events(self.run.run_id, batch[0].seq, [item.line for item in batch])
+        self.store.note_requests(self.run.run_id, [item.line for item in batch if item.event_type in _OF_INPUTS])
         for item in batch:
             if item.event_type in _REACTED_TO:
                 self._keep(item.event.body)

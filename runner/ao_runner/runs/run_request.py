@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ao_protocol.contracts.contract import USUAL_DEFAULTS, OptionDefaults
-from ao_protocol.documents import Description, Limits
+from ao_protocol.documents import INPUT_FEATURE, Description, Limits
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure
 from ao_protocol.inputs import text_for_agent
@@ -24,6 +24,7 @@ from ao_runner.blueprints.loading import LoadedBlueprint
 from ao_runner.discovery import Executor, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import RUNNERS_OWN, Profile, profile_environment
+from ao_runner.runs.input_requests import InputRequests
 from ao_runner.store.records import Run, Session
 
 START_SECONDS: Final = 10.0
@@ -93,6 +94,8 @@ class RunRequest:
     """Whether only `${runner.…}` placeholders remain."""
     first_parameters: JsonObject | None = None
     """The parameters of the session's first run, which fill in the blueprint of a resume; None in the first run."""
+    inputs: InputRequests | None = None
+    """The requests to a person, if every request will be answered."""
     refusal: Failure | None = None
     """Why the run cannot be performed, if that is known beforehand."""
 
@@ -137,7 +140,7 @@ def invocation_of(request: RunRequest) -> JsonObject:
         "project_dir": session.project_dir,
         "executor_config": session.executor_config,
         "limits": limits.model_dump(exclude_none=True),
-        "control": {"stdin": "open", "turns": True} if request.wants_to_stay else {"stdin": "open"},
+        "control": _control_of(request),
         "metadata": request.metadata,
         **contract_fields(run),
     }
@@ -145,7 +148,14 @@ def invocation_of(request: RunRequest) -> JsonObject:
         document["prompt"] = prompt
     if run.mode == "resume":
         document["executor_session_id"] = session.executor_session_id
+    if run.input_responses is not None:
+        document |= {"input_responses": run.input_responses, "requires": [INPUT_FEATURE]}
     return document
+
+
+def _control_of(request: RunRequest) -> JsonObject:
+    wanted = {"turns": request.wants_to_stay, "input": request.inputs is not None}
+    return {"stdin": "open", **{name: True for name, is_wanted in wanted.items() if is_wanted}}
 
 
 def _prompt_of(request: RunRequest) -> str | None:

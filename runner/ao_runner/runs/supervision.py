@@ -8,15 +8,18 @@ in as a number, and the result is the next action.
 import asyncio
 import signal
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
 from ao_protocol.documents import Cancel
 from ao_protocol.framing import encode_line
+from ao_protocol.wire import JsonObject
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail, read_available
 from ao_runner.run_events import Relayed
 from ao_runner.runs.conversation import Conversation
+from ao_runner.runs.input_requests import InputRequests
 from ao_runner.runs.outcome import Cause, ProcessEnded
 from ao_runner.runs.run_request import DRAIN_SECONDS, START_SECONDS, GracePeriods
 
@@ -147,6 +150,8 @@ class Supervision:
     timeouts: Timeouts = field(default_factory=Timeouts)
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
     stays: bool = False
+    inputs: InputRequests | None = None
+    """Answers the requests of the run; None if the executor was told that nobody does."""
     cancel_reason: str = "user"
     exited_at: float | None = None
     has_stayed: bool = False
@@ -178,7 +183,8 @@ class Supervision:
         self._loop.add_reader(self.child.exit_fd, self._guarded, self._on_exit)
         try:
             self._guarded(self._watch_stdin)
-            await self._over
+            with nullcontext() if self.inputs is None else self.inputs.sent_by(self._send_answer):
+                await self._over
         finally:
             self._let_go()
 
@@ -190,6 +196,13 @@ class Supervision:
     def kill(self, cause: Cause = Cause.KILLED) -> None:
         """Begin the escalation of a cause; the default cause kills the process immediately."""
         self._guarded(lambda: self.stopping.begin(cause, self._loop.time()))
+
+    def _send_answer(self, line: JsonObject) -> None:
+        def send() -> None:
+            self.child.stdin.send(encode_line(line))
+            self._watch_stdin()
+
+        self._guarded(send)
 
     def ending(self, stderr_tail: str) -> ProcessEnded:
         """Return how the process ended, once it is over."""
@@ -264,7 +277,7 @@ class Supervision:
             timers[Cause.START_TIMEOUT] = self._begun_at + timeouts.start_seconds
         if timeouts.silence_seconds is not None and self.conversation.has_heartbeats:
             timers[Cause.STALLED] = self._heard_at + timeouts.silence_seconds
-        if timeouts.idle_seconds is not None:
+        if timeouts.idle_seconds is not None and not self.conversation.has_open_requests:
             timers[Cause.IDLE] = self._progress_at + timeouts.idle_seconds
         return timers
 
@@ -292,6 +305,8 @@ class Supervision:
     def _relay(self, items: Iterable[Relayed]) -> None:
         if batch := list(items):
             self.sink.relay(batch)
+            if self.inputs is not None:
+                self._note_requests(self.inputs, batch)
             if self.timeouts.idle_seconds is not None and any(item.event_type not in NO_PROGRESS for item in batch):
                 self._progress_at = self._heard_at
         if self.conversation.terminal is not None and not self._has_run_ended:
@@ -322,6 +337,15 @@ class Supervision:
             self.stderr.feed(chunk)
         elif chunk is not None:
             self._close_stream(self.child.stderr_fd)
+
+    @staticmethod
+    def _note_requests(inputs: InputRequests, batch: list[Relayed]) -> None:
+        """Start the time of new requests. Their events are already stored, so that anybody can answer them."""
+        for item in batch:
+            if item.event_type == "input_requested":
+                inputs.opened(str(item.document["request_id"]))
+            elif item.event_type == "input_resolved":
+                inputs.closed(str(item.document["request_id"]))
 
     def _on_stdin(self) -> None:
         self.child.stdin.write_pending()

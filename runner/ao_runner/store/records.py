@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
+from pydantic import JsonValue
+
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
@@ -65,6 +67,8 @@ class Run:
     """The session that asked for the run."""
     execution_mode: ExecutionMode | None = None
     """How that session learns of the end."""
+    input_responses: list[JsonValue] | None = None
+    """The answers with which a resume continues a parked run (SPEC 8.3)."""
 
 
 @dataclass(frozen=True, slots=True)

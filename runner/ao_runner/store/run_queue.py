@@ -32,7 +32,7 @@ from ao_runner.store.run_figures import ONLY, contains
 
 RUN_COLUMNS: Final = (
     "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract, parent_session_id,"
-    " execution_mode"
+    " execution_mode, input_responses"
 )
 RUN_WIDTH: Final = RUN_COLUMNS.count(",") + 1
 CLAIMED_COLUMNS: Final = f"{RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at, model_script"
@@ -62,6 +62,7 @@ class RunQueue(Engine):
             "contract": None if run.contract is None else json.dumps(run.contract),
             "parent_session_id": run.parent_session_id,
             "execution_mode": run.execution_mode,
+            "input_responses": None if run.input_responses is None else json.dumps(run.input_responses),
             "announced": 0,
         }
 
@@ -422,6 +423,7 @@ def run_of(row: Row) -> Run:
             contract=None if contract is None else json_object("contract", contract),
             parent_session_id=asked[0],
             execution_mode=asked[1],
+            input_responses=None if asked[2] is None else json.loads(asked[2]),
         )
 
 

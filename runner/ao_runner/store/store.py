@@ -15,6 +15,7 @@ from ao_runner.store.action_table import ActionTable
 from ao_runner.store.agent_table import AgentTable
 from ao_runner.store.deliveries import DeliveryTable
 from ao_runner.store.engine import ConstraintBroken, Row, json_object, reading
+from ao_runner.store.input_table import InputTable
 from ao_runner.store.records import (
     LAST,
     DeletableSession,
@@ -48,8 +49,8 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
-class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable):
-    """Sessions, runs, events, named schemas, agents, deliveries and actions in one place."""
+class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable, InputTable):
+    """Sessions, runs, events, named schemas, agents, deliveries, actions and requests in one place."""
 
     def add_session(self, session: Session) -> None:
         """Store a new session."""
@@ -333,6 +334,7 @@ class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable):
                 raise SessionsOpen(still_open)
             for row in [] if dry_run else rows:
                 self.forget_deliveries(row[0])
+                self.write("DELETE FROM inputs WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?)", row[:1])
                 self.write("DELETE FROM events WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?)", row[:1])
                 self.write("DELETE FROM runs WHERE session_id = ?", row[:1])
                 self.write("DELETE FROM sessions WHERE session_id = ?", row[:1])

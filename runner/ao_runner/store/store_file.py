@@ -129,6 +129,15 @@ CREATE TABLE actions (
 ) STRICT;
 CREATE INDEX actions_by_time ON actions (at);
 """,
+    """
+ALTER TABLE runs ADD COLUMN input_responses TEXT;
+CREATE TABLE inputs (
+    run_id TEXT NOT NULL, request_id TEXT NOT NULL, asked_at TEXT NOT NULL, fields TEXT NOT NULL, answer TEXT,
+    answered_by TEXT, outcome TEXT, parked INTEGER NOT NULL, PRIMARY KEY (run_id, request_id)
+) STRICT;
+CREATE INDEX waiting_inputs ON inputs (asked_at) WHERE answer IS NULL AND (outcome IS NULL OR parked = 1);
+CREATE INDEX answered_inputs ON inputs (run_id) WHERE answer IS NOT NULL AND outcome IS NULL;
+""",
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.
 

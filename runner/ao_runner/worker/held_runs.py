@@ -13,6 +13,7 @@ from ao_protocol.events import Terminal
 from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable, Orders
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import RunKey
+from ao_runner.runs.input_requests import InputRequests
 from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.runs.run_request import StopRequests
 from ao_runner.store.ownership import uptime_seconds
@@ -35,6 +36,8 @@ class HeldRun:
     journal: SpooledJournal
     stops: StopRequests = field(default_factory=StopRequests)
     phase: Phase = "claimed"
+    inputs: InputRequests | None = None
+    """Its requests to a person, if its profile lets it ask."""
     ends_session: bool = False
     """Whether the process has to exit with this run, although the profile keeps it for the session."""
     terminal: Terminal | None = None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
+from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import (
     Assignment,
     Coordinator,
@@ -274,6 +275,10 @@ class WatchedCoordinator:
     async def orders(self) -> Orders:
         """Pass on; see `claim`."""
         return await self._noted("orders", self.inner.orders(), tells=lambda orders: orders != Orders())
+
+    async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
+        """Pass on."""
+        return await self._noted("decide", self.inner.decide(key, request_id, answer))
 
     def drain(self) -> None:
         """Pass on."""

@@ -6,12 +6,13 @@ It names the steps and contains none. One thread and one event loop carry all ru
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Terminal
+from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import (
     Assignment,
     Backoff,
@@ -23,10 +24,13 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnwritable
+from ao_runner.profiles import InputWait
 from ao_runner.run_events import RunKey
 from ao_runner.runs.attempt import Launcher
+from ao_runner.runs.input_requests import InputPolicy, InputRequests
 from ao_runner.runs.outcome import failed
 from ao_runner.runs.run import perform_run
+from ao_runner.runs.run_request import RunRequest
 from ao_runner.store.records import RunRecord, timestamp
 from ao_runner.worker.assignment import Host, served_order
 from ao_runner.worker.claiming import Claiming, Needs
@@ -194,7 +198,9 @@ class Worker:
             held.phase = "running"
             self._tell_observers(held, lambda observer: observer.run_begins(held))
             async with served_order(held.assignment, self.host, held.journal.note) as order:
-                terminal = await perform_run(order, held.journal, held.stops, self.launcher)
+                held.inputs = self._inputs_of(held, order)
+                request = replace(order, inputs=held.inputs)
+                terminal = await perform_run(request, held.journal, held.stops, self.launcher)
         except CoordinatorUnusable:
             raise
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run: a fault in one must not end the others
@@ -208,6 +214,25 @@ class Worker:
         self._tell_observers(held, lambda observer: observer.run_ended(held, terminal_of(held)))
         if self._delivery.has_given_up(held.key):
             self.held.drop(held.key)
+
+    def _inputs_of(self, held: HeldRun, order: RunRequest) -> InputRequests | None:
+        """Return the requests of a run to a person; None if its profile does not let it ask."""
+        wait = None if order.profile is None else order.profile.input
+        if not isinstance(wait, InputWait):
+            return None
+
+        async def decide(request_id: str, answer: JsonObject) -> JsonObject:
+            decided = answer
+
+            async def call() -> bool:
+                nonlocal decided
+                decided = await self.coordinator.decide(held.key, request_id, answer)
+                return True
+
+            await self._delivery.persist(call)
+            return decided
+
+        return InputRequests(InputPolicy(wait.wait_seconds, wait.then), decide, held.stops.request)
 
     async def _end_after_mishap(self, held: HeldRun, error: Exception) -> Failure:
         """End a run after its stored events, unless its terminal event exists, and return the terminal event."""
@@ -273,6 +298,10 @@ class Worker:
             if held.key in orders.lost and held.takes_a_slot:
                 self._delivery.give_up(held.key, "revoked by the coordinator")
         self.held.cancel(orders.cancel_runs, orders.cancel_sessions)
+        for answer in orders.answers:
+            for held in self.held:
+                if held.key.run_id == answer.run_id and held.inputs is not None:
+                    held.inputs.receive(answer.request_id, answer.answer)
         for session_id in orders.cancel_sessions:
             if not self.held.of_session(session_id):
                 self.launcher.retire_session(session_id)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Request
 
 from ao_protocol.events import InvalidEvent, parse_event
 from ao_runner.coordinators.http import worker_calls as calls
-from ao_runner.coordinators.port import Assignment, Refused
+from ao_runner.coordinators.port import Assignment, InputAnswer, Refused
 from ao_runner.coordinators.stored_queue import LOOK_SECONDS
 from ao_runner.run_events import RunKey
 from ao_server.context import Context, ServerContext
@@ -101,12 +101,29 @@ async def orders(context: Context, call: calls.AskOrders) -> dict[str, Any]:
     until = asyncio.get_running_loop().time() + calls.WAIT_SECONDS
     while True:
         stops = await context.access.read(lambda store: store.requested_stops(call.worker_id))
-        is_new = any(count > call.told.get(run_id, 0) for run_id, count in stops.items())
+        answers = await _answers(context, call) if call.asking else []
+        is_new = bool(answers) or any(count > call.told.get(run_id, 0) for run_id, count in stops.items())
         if is_new or context.live.closing.is_set() or asyncio.get_running_loop().time() >= until:
-            return {"stops": stops}
+            return {"stops": stops, "answers": calls.ANSWERS.dump_python(answers, mode="json")}
         await worker.coordinator.end_not_held()
         await context.access.wakeup.wait(LOOK_SECONDS)
         await asyncio.sleep(COALESCE_SECONDS)
+
+
+async def _answers(context: ServerContext, call: calls.AskOrders) -> list[InputAnswer]:
+    found = await context.access.read(lambda store: store.answers_for(call.worker_id))
+    asking = set(call.asking)
+    return [
+        InputAnswer(one.run_id, one.request_id, one.answer or {})
+        for one in found
+        if (one.run_id, one.request_id) in asking
+    ]
+
+
+@routes.post("/decide")
+async def decide(context: Context, call: calls.Decide) -> dict[str, Any]:
+    """Record an answer to a request unless there is one, and return the one that counts."""
+    return {"answer": await _worker(context, call).coordinator.decide(call.key, call.request_id, call.answer)}
 
 
 @routes.post("/release")

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http import worker_calls as calls
 from ao_runner.coordinators.http.transport import Answer, Exchange, Timing, Unanswered
-from ao_runner.coordinators.inbox import new_stops
+from ao_runner.coordinators.inbox import AskedRequests, new_stops
 from ao_runner.coordinators.port import (
     Assignment,
     Backoff,
@@ -67,6 +67,7 @@ class LeasedCoordinator:
         self._timing = timing
         self._held: set[RunKey] = set()
         self._told: dict[str, int] = {}
+        self._asked = AskedRequests()
         self._claim_id = ""
         """The name of a claim whose answer has not come; the same name again has the same answer."""
         self._joining = asyncio.Lock()
@@ -110,6 +111,7 @@ class LeasedCoordinator:
         through = (await self._ask(call)).get("through_seq")
         if not isinstance(through, int):
             raise self._not_understood("through_seq")
+        self._asked.note(batch.key.run_id, batch.lines)
         return through
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
@@ -125,11 +127,21 @@ class LeasedCoordinator:
         return Orders(lost=frozenset(lost))
 
     async def orders(self) -> Orders:
-        """Wait for requests to stop a run."""
-        call = calls.AskOrders(worker_id=self._offer.owner, told=self._told)
+        """Wait for requests to stop a run, and for answers to requests."""
+        asking = sorted(self._asked.open)
+        call = calls.AskOrders(worker_id=self._offer.owner, told=self._told, asking=asking)
         answer = await self._ask(call, calls.WAIT_SECONDS + self._timing.poll_margin_seconds)
         stops = self._parsed(calls.STOPS, answer, "stops")
-        return Orders(cancel_runs=new_stops(stops, self._told))
+        answers = self._parsed(calls.ANSWERS, answer, "answers") if asking else []
+        return Orders(cancel_runs=new_stops(stops, self._told), answers=self._asked.take(answers))
+
+    async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
+        """Record an answer to a request at the server."""
+        call = calls.Decide(worker_id=self._offer.owner, key=key, request_id=request_id, answer=answer)
+        decided = (await self._ask(call)).get("answer")
+        if not isinstance(decided, dict):
+            raise self._not_understood("answer")
+        return decided
 
     def drain(self) -> None:
         """Do nothing, since no run is handed out without a claim."""
@@ -139,6 +151,7 @@ class LeasedCoordinator:
         await self._ask(calls.Release(worker_id=self._offer.owner, key=key, record=record))
         self._held.discard(key)
         self._told.pop(key.run_id, None)
+        self._asked.forget(key.run_id)
 
     async def session_left(self, session_id: str) -> None:
         """Do nothing, since the server does not know which sessions have a process."""

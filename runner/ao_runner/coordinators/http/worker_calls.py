@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from ao_runner.coordinators.port import Assignment, EventBatch
+from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.port import Assignment, EventBatch, InputAnswer
 from ao_runner.run_events import RunKey
 from ao_runner.store.ownership import MAX_LEASE_SECONDS, REMOTE
 from ao_runner.store.records import Offer, RunRecord
@@ -117,10 +118,22 @@ class Heartbeat(Call):
 
 
 class AskOrders(Call):
-    """Wait for orders. `told` has the number of requests to stop that the worker knows of each run."""
+    """Wait for orders. `told` has the number of requests to stop that the worker knows of each run.
+
+    `asking` has the requests to a person, as run and request, whose answers the worker waits for.
+    """
 
     name = "orders"
     told: dict[str, int] = Field({}, max_length=MAX_HELD)
+    asking: list[tuple[str, str]] = Field([], max_length=MAX_HELD)
+
+
+class Decide(CallOfRun):
+    """Record an answer to a request, unless there is one; the response has the one that counts."""
+
+    name = "decide"
+    request_id: str = Field(min_length=1, max_length=MAX_OFFER_CHARACTERS)
+    answer: JsonObject
 
 
 class Release(CallOfRun):
@@ -139,3 +152,4 @@ class Leave(Call):
 ASSIGNMENTS: Final = TypeAdapter(list[Assignment])
 KEYS: Final = TypeAdapter(list[RunKey])
 STOPS: Final = TypeAdapter(dict[str, int])
+ANSWERS: Final = TypeAdapter(list[InputAnswer])

@@ -1,0 +1,167 @@
+"""Ask a person during a run: `task.inputs` (SPEC 8.3).
+
+`Inputs`, `InputRequest`, `InputOption` and `Resolution` are public API; import them from `ao_executors.core`.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ao_executors.core.emitter import Emitter
+
+if TYPE_CHECKING:  # imports pydantic, which a run without a request does not need
+    from pydantic import JsonValue
+
+    from ao_protocol.input_answers import Resolution
+
+UNANSWERED: Final = "nobody answered in time"
+"""The reason of a denial that no person decided, for the `error` of a `tool_finished`."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputOption:
+    """One possible answer.
+
+    Args:
+        id: Its name, unique in the request.
+        label: Its text for the person.
+        effect: Whether it allows or denies what waits, or does something else.
+        scope: `session` if the answer also applies to later requests of its kind.
+    """
+
+    id: str
+    label: str
+    effect: Literal["allow", "deny", "other"]
+    scope: Literal["once", "session"] = "once"
+
+
+ALLOW_OR_DENY: Final = (InputOption("allow", "Allow once", "allow"), InputOption("deny", "Deny", "deny"))
+
+
+@dataclass(frozen=True, slots=True)
+class InputRequest:
+    """A request for a decision or a value. It has options, a schema or both.
+
+    Args:
+        request_id: Its name, unique in the run. An executor that can park gives the same name when it asks again in a
+            later run.
+        kind: `permission` for the use of a tool, `question` for anything else, or another kind.
+        title: One line for the person.
+        options: The possible answers.
+        schema: JSON Schema Draft-7 of a value; None if the request takes none.
+        default: The id of the option that applies if nobody answers; its effect is not `allow`.
+        tool_call_id: The id of the tool call that waits.
+        tool_input: Its exact input, as JSON.
+    """
+
+    request_id: str
+    kind: str
+    title: str
+    options: Sequence[InputOption] = ()
+    schema: "Mapping[str, JsonValue] | None" = None
+    default: str | None = None
+    tool_call_id: str | None = None
+    tool_input: object = None
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields of the `input_requested` event."""
+        fields = {
+            "request_id": self.request_id,
+            "kind": self.kind,
+            "title": self.title,
+            "options": [
+                {"id": one.id, "label": one.label, "effect": one.effect, "scope": one.scope} for one in self.options
+            ]
+            or None,
+            "schema": self.schema,
+            "default": self.default,
+            "tool_call_id": self.tool_call_id,
+            "tool_input": self.tool_input,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+class Inputs:
+    """The requests of one run.
+
+    Args:
+        events: The emitter of the run.
+        is_open: Whether every request will be answered (`control.input`).
+        given: The `input_responses` of the invocation, by `request_id`.
+    """
+
+    def __init__(self, events: Emitter, *, is_open: bool, given: Mapping[str, Mapping[str, Any]]) -> None:
+        self.is_open = is_open
+        """Whether to ask. If not, decide by a policy, without `ask`."""
+        self.when_parked: Callable[[], None] = lambda: None
+        """Called once when the run is parked."""
+        self._events = events
+        self._given = dict(given)
+        self._waiting: dict[str, tuple[dict[str, Any], asyncio.Future[Resolution]]] = {}
+        self.parked: list[dict[str, Any]] = []
+        """The fields of the requests that were open when the run was parked. Its work then ends, so that a resume
+        can continue it."""
+
+    async def ask(self, request: InputRequest) -> "Resolution":
+        """Emit a request, wait for its answer, and emit that it is resolved.
+
+        A run that ends while it waits has its requests resolved as `cancelled`, by `policy`. If the run is parked, the
+        outcome is `expired` and `parked` is not empty.
+
+        Args:
+            request: The request. Its line is not cut: a person decides about what the request shows.
+
+        Returns:
+            The resolution: `outcome`, `by`, `option_id` and `value`. Only `accepted` allows what was asked for.
+
+        Raises:
+            EventTooLarge: The request does not fit into an event.
+        """
+        fields = request.to_fields()
+        answer: asyncio.Future[Resolution] = asyncio.get_running_loop().create_future()
+        self._events.emit_fields("input_requested", fields)
+        self._waiting[request.request_id] = (fields, answer)
+        try:
+            if request.request_id in self._given:
+                self.receive(request.request_id, self._given.pop(request.request_id))
+            return await answer
+        finally:
+            self._waiting.pop(request.request_id, None)
+
+    def receive(self, request_id: str, response: Mapping[str, Any]) -> None:
+        """Resolve a request by a response; report one that is not valid in a `log` event.
+
+        Args:
+            request_id: The request that the response names.
+            response: The fields of the `input_response` line, or an entry of `input_responses`.
+        """
+        from ao_protocol.input_answers import InvalidAnswer, resolution_of  # most runs ask nothing
+
+        fields, answer = self._waiting.get(request_id, (None, None))
+        if fields is None or answer is None or answer.done():
+            self._ignore(f"no request {request_id!r} is open")
+            return
+        try:
+            self._resolve(request_id, resolution_of(fields, response))
+        except InvalidAnswer as error:
+            self._ignore(f"the answer to request {request_id!r} is not valid: {error}")
+
+    def park(self) -> None:
+        """Resolve the open requests as expired, so that the run ends as `input_required`; without one, do nothing."""
+        from ao_protocol.input_answers import Resolution
+
+        waiting = {name: fields for name, (fields, answer) in self._waiting.items() if not answer.done()}
+        if not waiting:
+            return
+        self.parked += waiting.values()
+        for request_id in waiting:
+            self._resolve(request_id, Resolution("expired", "timeout"))
+        self.when_parked()
+
+    def _resolve(self, request_id: str, resolution: "Resolution") -> None:
+        self._events.emit_fields("input_resolved", resolution.to_fields(request_id))
+        self._waiting[request_id][1].set_result(resolution)
+
+    def _ignore(self, reason: str) -> None:
+        self._events.emit_fields("log", {"level": "warning", "message": f"an input_response was ignored: {reason}"})

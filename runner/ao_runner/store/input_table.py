@@ -1,0 +1,138 @@
+"""The requests of runs to a person, and their answers, of which the first counts (SPEC 8.3)."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ao_protocol.framing import decode_object
+from ao_protocol.wire import JsonObject
+from ao_runner.store.engine import Engine, Row, json_object, reading
+
+MARKS: Final = (b'"input_requested"', b'"input_resolved"')
+_COLUMNS: Final = (
+    "inputs.run_id, request_id, asked_at, fields, answer, outcome, answered_by, parked, runs.session_id, runs.status,"
+    " (SELECT agent_name FROM sessions WHERE sessions.session_id = runs.session_id)"
+)
+_JOINED: Final = "inputs JOIN runs ON runs.run_id = inputs.run_id"
+_CAN_BE_ANSWERED: Final = "answer IS NULL AND (outcome IS NULL OR parked = 1)"
+MOST_LISTED: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """A request of a run to a person."""
+
+    run_id: str
+    request_id: str
+    asked_at: str
+    fields: JsonObject
+    """The fields of its `input_requested` event."""
+    answer: JsonObject | None
+    """The answer that counts, if there is one."""
+    outcome: str | None
+    """How the executor resolved it; None while it is open."""
+    answered_by: str | None
+    """Who gave the answer."""
+    is_parked: bool
+    """Whether its run ended and waits for the answer."""
+    session_id: str
+    run_status: str
+    agent_name: str
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer would count."""
+        return self.answer is None and (self.is_parked or (self.outcome is None and self.run_status == "running"))
+
+
+class InputTable(Engine):
+    """The queries about requests."""
+
+    def note_requests(self, run_id: str, lines: Sequence[bytes]) -> None:
+        """Store the requests that events of a run open and resolve. Repeated events change nothing."""
+        for line in lines:
+            if not any(mark in line for mark in MARKS):
+                continue
+            event: dict[str, Any] = dict(decode_object(line))
+            if event["event_type"] == "input_requested":
+                fields = {name: value for name, value in event.items() if name not in _ENVELOPE}
+                self.write(
+                    "INSERT INTO inputs (run_id, request_id, asked_at, fields, parked) VALUES (?, ?, ?, ?, 0)"
+                    " ON CONFLICT (run_id, request_id) DO UPDATE SET asked_at = excluded.asked_at,"
+                    " fields = excluded.fields",
+                    (run_id, event["request_id"], event["timestamp"], json.dumps(fields, ensure_ascii=False)),
+                )
+            elif event["event_type"] == "input_resolved":
+                self.write(
+                    "UPDATE inputs SET outcome = ? WHERE run_id = ? AND request_id = ?",
+                    (event["outcome"], run_id, event["request_id"]),
+                )
+
+    def answer_request(self, run_id: str, request_id: str, answer: JsonObject, by: str) -> bool:
+        """Store the answer to a request, and return whether it counts: it is the first, and the request still waits."""
+        changed = self.write(
+            f"UPDATE inputs SET answer = ?, answered_by = ? WHERE run_id = ? AND request_id = ? AND {_CAN_BE_ANSWERED}",  # noqa: S608
+            (json.dumps(answer, ensure_ascii=False), by, run_id, request_id),
+        )
+        return changed == 1
+
+    def decide_request(self, run_id: str, request_id: str, answer: JsonObject | None, now: str) -> JsonObject | None:
+        """Store what the runner of a run decides, as a step of a transaction, and return the answer that counts.
+
+        Args:
+            run_id: The run.
+            request_id: The request, whose event may not be stored yet.
+            answer: The answer; None lets the request wait for one beyond the end of its run.
+            now: The time.
+
+        Returns:
+            The stored answer; None if there is none, and the request is parked.
+        """
+        text = None if answer is None else json.dumps(answer, ensure_ascii=False)
+        self.write(
+            "INSERT INTO inputs (run_id, request_id, asked_at, fields, answer, parked) VALUES (?, ?, ?, '{}', ?, ?)"
+            " ON CONFLICT (run_id, request_id) DO UPDATE SET answer = excluded.answer, parked = excluded.parked"
+            " WHERE inputs.answer IS NULL AND inputs.outcome IS NULL",
+            (run_id, request_id, now, text, int(answer is None)),
+        )
+        ((stored,),) = self.fetch("SELECT answer FROM inputs WHERE run_id = ? AND request_id = ?", (run_id, request_id))
+        return None if stored is None else json_object("answer", stored)
+
+    def requests_of(self, run_id: str) -> list[StoredRequest]:
+        """Return the requests of a run in their order."""
+        return self._requests("WHERE inputs.run_id = ? ORDER BY asked_at", run_id)
+
+    def waiting_requests(self) -> list[StoredRequest]:
+        """Return the requests whose answer would count, oldest first, at most `MOST_LISTED`."""
+        clause = f"WHERE {_CAN_BE_ANSWERED} AND (parked = 1 OR runs.status = 'running') ORDER BY asked_at"
+        return self._requests(f"{clause} LIMIT {MOST_LISTED}")
+
+    def answers_for(self, owner: str) -> list[StoredRequest]:
+        """Return the answered requests of an owner's running runs that the executor has not resolved."""
+        clause = "WHERE answer IS NOT NULL AND outcome IS NULL AND runs.status = 'running' AND runs.owner = ?"
+        return self._requests(clause, owner)
+
+    def _requests(self, clause: str, *values: str) -> list[StoredRequest]:
+        return self.rows("request", (_COLUMNS, _JOINED, clause), values, _request_of, self.damage)
+
+
+_ENVELOPE: Final = frozenset({"event_type", "session_id", "run_id", "seq", "timestamp"})
+
+
+def _request_of(row: Row) -> StoredRequest:
+    run_id, request_id, asked_at, fields, answer, outcome, answered_by, parked, session_id, status, agent_name = row
+    with reading("request", row):
+        return StoredRequest(
+            run_id,
+            request_id,
+            asked_at,
+            json_object("fields", fields),
+            None if answer is None else json_object("answer", answer),
+            outcome,
+            answered_by,
+            bool(parked),
+            session_id,
+            status,
+            agent_name or "",
+        )
