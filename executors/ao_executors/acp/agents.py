@@ -103,7 +103,10 @@ CLAUDE: Final = Agent(
         "systemPrompt": "{system_prompt}",
         # A title is given, because the CLI would ask the model for one; suggestions would ask it, too.
         "claudeCode": {
-            "options": {"title": "ao", "promptSuggestions": False, "settingSources": [], "strictMcpConfig": True}
+            "options": {
+                "title": "ao", "promptSuggestions": False, "settingSources": [], "strictMcpConfig": True,
+                "maxTurns": "{max_turns}",
+            }
         },
     },
     mode="default",

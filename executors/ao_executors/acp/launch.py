@@ -1,7 +1,7 @@
 """Build the command line, the environment and the `_meta` of an agent from its row, the configuration and the run.
 
-Placeholders in a row: `{system_prompt}`, `{system_prompt_file}`, `{model}`, and the name of a variable of the
-executor. A text with a placeholder that has no value is left out, with its key. `{{` is a brace.
+Placeholders in a row: `{system_prompt}`, `{system_prompt_file}`, `{model}`, `{max_turns}`, and the name of a variable
+of the executor. A text with a placeholder that has no value is left out, with its key. `{{` is a brace.
 """
 
 import json
@@ -54,8 +54,13 @@ class Launch:
         """
         config: Any = task.config  # checked against the config schema
         preface = _preface(agent, task)
-        values = {name: os.environ.get(name) or None for name in agent.settings}
-        values |= {"model": config.get("model"), "system_prompt": None, "system_prompt_file": None}
+        values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
+        values |= {
+            "max_turns": task.invocation.limits.max_turns,
+            "model": config.get("model"),
+            "system_prompt": None,
+            "system_prompt_file": None,
+        }
         if task.system_prompt and agent.takes_system_prompt:
             file = folder / "system-prompt.md"
             file.write_text(task.system_prompt, encoding="utf-8", errors="replace")
@@ -106,7 +111,7 @@ def inherited_environment(agent: Agent, environ: Mapping[str, str]) -> dict[str,
     return inherited
 
 
-def filled(document: Any, values: Mapping[str, str | None]) -> Any:  # noqa: ANN401  # any JSON
+def filled(document: Any, values: Mapping[str, object]) -> Any:  # noqa: ANN401  # any JSON
     """Return a document of a row with its placeholders replaced.
 
     Args:
@@ -121,6 +126,8 @@ def filled(document: Any, values: Mapping[str, str | None]) -> Any:  # noqa: ANN
             names = [match[1] for match in _PLACEHOLDER.finditer(document) if match[1]]
             if any(values.get(name) is None for name in names):
                 return None
+            if names and document == f"{{{names[0]}}}":
+                return values[names[0]]
             return _PLACEHOLDER.sub(lambda match: str(values[match[1]]) if match[1] else match[0][0], document)
         case Mapping():
             members = {name: filled(member, values) for name, member in document.items()}

@@ -34,6 +34,7 @@ def description_of(agent: Agent) -> dict[str, object]:
     return {
         "capabilities": {
             "cancel": True,
+            "input": True,
             "streaming": True,
             "resume": agent.resumes,
             "check": agent.is_known,

@@ -189,6 +189,11 @@ def as_object(value: object) -> JsonDocument:
     return value if isinstance(value, dict) else {}
 
 
+def objects_in(value: object) -> list[JsonDocument]:
+    """Return the objects in a JSON list; empty if the value is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 def _message_on(line: bytes) -> JsonDocument | None:
     if not line.lstrip().startswith(b"{"):
         return None

@@ -16,7 +16,7 @@ from ao_executors.acp.agents import Agent
 from ao_executors.acp.failures import failure_of_end, failure_of_long_line, failure_of_refusal, failure_of_silence
 from ao_executors.acp.launch import Launch
 from ao_executors.acp.mcp_check import usable_servers
-from ao_executors.acp.peer import AgentEnded, AgentRefused, JsonDocument, Peer, Serve, as_object
+from ao_executors.acp.peer import AgentEnded, AgentRefused, JsonDocument, Peer, Serve, as_object, objects_in
 from ao_executors.core import RunFailed, Task
 from ao_executors.core.conversation import occupy
 from ao_executors.core.program import Captured, Program, ProgramEnded
@@ -186,17 +186,13 @@ async def _set_mode(opening: _Opening, session_id: str, state: JsonDocument) -> 
         return
     modes = as_object(state.get("modes"))
     options = state.get("configOptions")
-    option = next((one for one in _objects(options) if one.get("category") == "mode"), {})
-    if wanted in (one.get("id") for one in _objects(modes.get("availableModes"))):
+    option = next((one for one in objects_in(options) if one.get("category") == "mode"), {})
+    if wanted in (one.get("id") for one in objects_in(modes.get("availableModes"))):
         if modes.get("currentModeId") != wanted:
             await opening.ask("session/set_mode", {"sessionId": session_id, "modeId": wanted})
-    elif wanted in (one.get("value") for one in _objects(option.get("options"))):
+    elif wanted in (one.get("value") for one in objects_in(option.get("options"))):
         if option.get("currentValue") != wanted:
             params = {"sessionId": session_id, "configId": option.get("id"), "value": wanted}
             await opening.ask("session/set_config_option", params)
     else:
         raise opening.differs(f"has no session mode {wanted!r}")
-
-
-def _objects(value: object) -> list[JsonDocument]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -80,6 +80,11 @@ class ToolCalls:
         if call := self._calls.get(str(call_id)):
             self._start(call)
 
+    def input_of(self, call_id: object) -> object:
+        """Return the input of a call as far as it is known."""
+        call = self._calls.get(str(call_id))
+        return call.tool_input if call else None
+
     def deny(self, call_id: object, reason: str) -> None:
         """Record that a call is not allowed, so that its end is `denied`. The agent may report no end of it."""
         self.last_denial = reason
