@@ -28,8 +28,6 @@ class Agent:
             JSON; with the key `file` it becomes a file, and the variable has its path.
         meta: `_meta` of `session/new`, `session/resume` and `session/load`.
         mode: The session mode in which the agent asks for permission; None: the agent begins in it.
-        takes_system_prompt: Whether a placeholder above passes the system prompt on.
-        takes_model: Whether a placeholder above passes `executor_config.model` on.
         resumes: Whether an earlier session can be continued in a new process.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
         errors: Error types by a text in an error, in lower case, of the agent; the first that is found counts.
@@ -47,8 +45,6 @@ class Agent:
     variables: Mapping[str, object] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     mode: str | None = None
-    takes_system_prompt: bool = False
-    takes_model: bool = False
     resumes: bool = False
     counts_turns: bool = False
     errors: Mapping[str, ErrorType] = field(default_factory=dict)
@@ -58,6 +54,10 @@ class Agent:
     def is_known(self) -> bool:
         """False for the generic executor, whose agent is named in the configuration."""
         return bool(self.argv)
+
+    def takes(self, value: str) -> bool:
+        """Return whether the row passes on a value: `system_prompt`, `model` or `max_turns`."""
+        return f"{{{value}" in f"{self.argv} {self.variables} {self.meta}"
 
 
 _PROXIES: Final = (
@@ -104,14 +104,15 @@ CLAUDE: Final = Agent(
         # A title is given, because the CLI would ask the model for one; suggestions would ask it, too.
         "claudeCode": {
             "options": {
-                "title": "ao", "promptSuggestions": False, "settingSources": [], "strictMcpConfig": True,
+                "title": "ao",
+                "promptSuggestions": False,
+                "settingSources": [],
+                "strictMcpConfig": True,
                 "maxTurns": "{max_turns}",
             }
         },
     },
     mode="default",
-    takes_system_prompt=True,
-    takes_model=True,
     resumes=True,
     counts_turns=True,
     errors={
@@ -126,13 +127,14 @@ CLAUDE: Final = Agent(
     },
 )
 
-_NO_REPORTS: Final = {
+_GEMINI_SETTINGS: Final = {
     "file": {
         "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
         "ui": {"enableFollowupSuggestions": False},
         "memory": {"enableManagedAutoMemory": False},
+        "model": {"maxSessionTurns": "{max_turns}"},
     }
 }
 
@@ -147,14 +149,12 @@ GEMINI: Final = Agent(
     ),
     endpoints={"gemini": ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY")},
     variables={
-        "GEMINI_CLI_SYSTEM_SETTINGS_PATH": _NO_REPORTS,
+        "GEMINI_CLI_SYSTEM_SETTINGS_PATH": _GEMINI_SETTINGS,
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
         "GEMINI_MODEL": "{model}",
         "GEMINI_SYSTEM_MD": "{system_prompt_file}",
         "NO_BROWSER": "1",
     },
-    takes_system_prompt=True,
-    takes_model=True,
     counts_turns=True,
     errors=_HTTP_ERRORS,
 )
@@ -187,8 +187,6 @@ OPENCODE: Final = Agent(
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
     },
-    takes_system_prompt=True,
-    takes_model=True,
     resumes=True,
     counts_turns=True,
     errors=_HTTP_ERRORS,
@@ -204,12 +202,10 @@ QWEN: Final = Agent(
     endpoints={"openai-chat": ("OPENAI_BASE_URL", "OPENAI_API_KEY")},
     variables={
         "OPENAI_MODEL": "{model}",
-        "QWEN_CODE_SYSTEM_SETTINGS_PATH": _NO_REPORTS,
+        "QWEN_CODE_SYSTEM_SETTINGS_PATH": _GEMINI_SETTINGS,
         "QWEN_SYSTEM_MD": "{system_prompt_file}",
         "NO_BROWSER": "1",
     },
-    takes_system_prompt=True,
-    takes_model=True,
     resumes=True,
     counts_turns=True,
     errors=_HTTP_ERRORS,

@@ -61,7 +61,7 @@ class Launch:
             "system_prompt": None,
             "system_prompt_file": None,
         }
-        if task.system_prompt and agent.takes_system_prompt:
+        if task.system_prompt and agent.takes("system_prompt"):
             file = folder / "system-prompt.md"
             file.write_text(task.system_prompt, encoding="utf-8", errors="replace")
             values |= {"system_prompt": task.system_prompt, "system_prompt_file": str(file)}
@@ -77,7 +77,7 @@ class Launch:
 
 
 def _preface(agent: Agent, task: Task) -> str:
-    if not task.system_prompt or agent.takes_system_prompt:
+    if not task.system_prompt or agent.takes("system_prompt"):
         return ""
     if task.config.get("system_prompt") != _FIRST_MESSAGE:
         message = (

@@ -39,7 +39,7 @@ def description_of(agent: Agent) -> dict[str, object]:
             "resume": agent.resumes,
             "check": agent.is_known,
             "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]}
-            if agent.takes_system_prompt
+            if agent.takes("system_prompt")
             else {"strategies": ["prompt", "extract"], "formats": ["agent_response"]},
         },
         "config_schema": {
@@ -94,7 +94,7 @@ def _properties(agent: Agent) -> dict[str, Any]:
             "description": "Variables for the agent; they override the others.",
         },
     }
-    left_out = {"model": not agent.takes_model, "system_prompt": agent.takes_system_prompt}
+    left_out = {"model": not agent.takes("model"), "system_prompt": agent.takes("system_prompt")}
     return {name: schema for name, schema in told.items() if not left_out.get(name)}
 
 

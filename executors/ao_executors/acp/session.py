@@ -137,6 +137,10 @@ class _Opening:
         except TimeoutError as error:
             raise failure_of_silence(method, seconds, "start_seconds") from error
 
+    def warn(self, message: str) -> None:
+        """Emit a warning."""
+        self.task.events.emit(Log(level="warning", message=message))
+
     def differs(self, what: str) -> RunFailed:
         """Return the failure for an agent that cannot do what the run needs."""
         message = f"the agent {what}; install the version that the documentation of ao-{self.agent.name}-exec names"
@@ -145,6 +149,8 @@ class _Opening:
 
 async def _opened(opening: _Opening, launch: Launch, earlier: str | None) -> Session:
     agent, task, peer = opening.agent, opening.task, opening.peer
+    if task.invocation.limits.max_turns is not None and not agent.takes("max_turns"):
+        opening.warn("limits.max_turns is not kept: the protocol does not tell how often the agent asks its model")
     told = await opening.ask("initialize", _INITIALIZE)
     if told.get("protocolVersion") != PROTOCOL_VERSION:
         version = told.get("protocolVersion")
@@ -161,8 +167,7 @@ async def _opened(opening: _Opening, launch: Launch, earlier: str | None) -> Ses
         if not isinstance(session_id, str) or not session_id:
             raise opening.differs(f"answered session/new without a sessionId, but with {sorted(state)}")
         if agent.resumes and continuing is None:
-            told_of = "the agent can neither resume nor load a session: this one cannot be continued"
-            task.events.emit(Log(level="warning", message=told_of))
+            opening.warn("the agent can neither resume nor load a session: this one cannot be continued")
     else:
         if continuing is None:
             raise opening.differs("can neither resume nor load a session")

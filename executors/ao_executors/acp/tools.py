@@ -55,6 +55,8 @@ class ToolCalls:
     def __init__(self, events: Emitter) -> None:
         self.last_denial: str | None = None
         """Why the last call of the run that was denied was denied."""
+        self.is_cancelled = False
+        """True once the turn is cancelled: what fails then was cancelled."""
         self._events = events
         self._calls: dict[str, _Call] = {}
 
@@ -104,7 +106,8 @@ class ToolCalls:
             self._finish(call, "denied", error=call.why_denied)
         else:
             output = call.output
-            self._finish(call, "failed", error=output if isinstance(output, str) else "\n".join(call.texts) or None)
+            status = "cancelled" if self.is_cancelled else "failed"
+            self._finish(call, status, error=output if isinstance(output, str) else "\n".join(call.texts) or None)
 
     def _start(self, call: _Call) -> None:
         if not call.is_started:

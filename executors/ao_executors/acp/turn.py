@@ -85,7 +85,7 @@ class Conversation:
         """Cancel the turn and wait for its end, for a part of the clean-up time."""
         peer = self._session.peer
         seconds = self._task.limits.clean_up_seconds * _DRAIN_SHARE
-        self._permissions.is_cancelled = True
+        self._permissions.is_cancelled = self._tools.is_cancelled = True
         with suppress(AgentEnded, AgentRefused, LineTooLong, TimeoutError):
             async with asyncio.timeout(seconds):
                 await peer.notify("session/cancel", {"sessionId": self._session.session_id})
@@ -115,6 +115,14 @@ class Conversation:
                 self._tools.take(update)
             case "usage_update":
                 self._usage.take_update(update)
+                self._keep_budget()
+
+    def _keep_budget(self) -> None:
+        """End the run if it costs more than `limits.max_cost_usd`. Some agents do not tell the cost."""
+        limit, cost = self._task.invocation.limits.max_cost_usd, self._usage.figures().cost_usd
+        if limit is not None and cost is not None and cost > limit:
+            message = f"the run has cost ${cost:g}, and limits.max_cost_usd is {limit:g}"
+            raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
 
 
 def end_of_turn(response: JsonDocument) -> str:

@@ -20,8 +20,8 @@ class RunUsage:
 
     Args:
         counts_turns: Whether the agent's token counts are those of a turn.
-        is_new: Whether the session begins with the run. If not, totals of a session count from the first figures that
-            arrive before the first prompt; without such figures they are left out.
+        is_new: Whether the session begins with the run. If not, totals of tokens are left out, and the cost counts from
+            the one that arrives before the first prompt; without it, it is left out.
     """
 
     def __init__(self, *, counts_turns: bool, is_new: bool) -> None:
@@ -29,7 +29,7 @@ class RunUsage:
         """True once the agent has given figures for this run."""
         self._counts_turns = counts_turns
         self._tokens: dict[str, int] = {}
-        self._tokens_before: dict[str, int] | None = {} if is_new else None
+        self._is_new = is_new
         self._cost: float | None = None
         self._cost_before = 0.0 if is_new else None
         self._has_begun = False
@@ -56,14 +56,9 @@ class RunUsage:
         given = as_object(response.get("usage")) or as_object(quota.get("token_count"))
         if self._counts_turns:
             self._add(given)
-        elif counts := _counts(given):
-            if self._tokens_before is not None:
-                self._tokens = {
-                    name: max(0, count - self._tokens_before.get(name, 0)) for name, count in counts.items()
-                }
-                self.is_known = True
-            else:
-                self._tokens_before = counts
+        elif self._is_new and (counts := _counts(given)):
+            self._tokens = counts
+            self.is_known = True
 
     def figures(self) -> UsageFigures:
         """Return the figures so far; they never go down."""
