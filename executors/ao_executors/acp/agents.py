@@ -134,7 +134,6 @@ _GEMINI_SETTINGS: Final = {
         "telemetry": {"enabled": False},
         "ui": {"enableFollowupSuggestions": False},
         "memory": {"enableManagedAutoMemory": False},
-        "model": {"maxSessionTurns": "{max_turns}"},
     }
 }
 
