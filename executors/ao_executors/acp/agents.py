@@ -25,7 +25,7 @@ class Agent:
         settings: Variables that are not secrets.
         endpoints: By kind of API: the variable with its address, and the one with its key.
         variables: Variables for the agent. Those with a placeholder without a value are left out. An object becomes
-            JSON; with the key `file` it becomes a file, and the variable has its path.
+            JSON; the content of the key `file` becomes a file, and the variable has its path.
         meta: `_meta` of `session/new`, `session/resume` and `session/load`.
         mode: The session mode in which the agent asks for permission; None: the agent begins in it.
         resumes: Whether an earlier session can be continued in a new process.
@@ -82,11 +82,13 @@ _HTTP_ERRORS: Final = {
 }
 """Statuses and words that agents without an error code of their own write into their messages."""
 
+_CLAUDE_CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+
 CLAUDE: Final = Agent(
     name="claude-acp",
     argv=("claude-agent-acp",),
     install_hint="npm install -g @agentclientprotocol/claude-agent-acp (Node 22 or newer)",
-    credentials=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    credentials=_CLAUDE_CREDENTIALS,
     secrets=("ANTHROPIC_CUSTOM_HEADERS",),
     settings=(
         *("ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "API_TIMEOUT_MS"),
@@ -97,6 +99,9 @@ CLAUDE: Final = Agent(
         "ANTHROPIC_MODEL": "{model}",
         "CLAUDE_AGENT_ACP_PROTOCOL": "v1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_TMPDIR": "{folder}",
+        # The text in this file precedes every command of the Bash tool, which inherits the CLI's environment.
+        "CLAUDE_ENV_FILE": {"file": f"unset {' '.join(_CLAUDE_CREDENTIALS)} ANTHROPIC_CUSTOM_HEADERS\n"},
         "NO_BROWSER": "1",
     },
     meta={
@@ -122,6 +127,7 @@ CLAUDE: Final = Agent(
         '"errorkind": "model_not_found"': ErrorType.MODEL_NOT_FOUND,
         '"errorkind": "server_error"': ErrorType.PROVIDER_UNAVAILABLE,
         '"errorkind": "overloaded"': ErrorType.PROVIDER_UNAVAILABLE,
+        "reached maximum number of turns": ErrorType.LIMIT_EXCEEDED,
         "prompt is too long": ErrorType.CONTEXT_WINDOW_EXCEEDED,
         "api error: 403": ErrorType.PERMISSION_DENIED,
     },

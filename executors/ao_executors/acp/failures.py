@@ -18,6 +18,7 @@ _OF_THE_CALLER: Final = frozenset(
         ErrorType.AUTHENTICATION_FAILED,
         ErrorType.PERMISSION_DENIED,
         ErrorType.CONTEXT_WINDOW_EXCEEDED,
+        ErrorType.LIMIT_EXCEEDED,
         ErrorType.MODEL_NOT_FOUND,
         ErrorType.SESSION_NOT_FOUND,
     }

@@ -1,7 +1,8 @@
 """Build the command line, the environment and the `_meta` of an agent from its row, the configuration and the run.
 
-Placeholders in a row: `{system_prompt}`, `{system_prompt_file}`, `{model}`, `{max_turns}`, and the name of a variable
-of the executor. A text with a placeholder that has no value is left out, with its key. `{{` is a brace.
+Placeholders in a row: `{system_prompt}`, `{system_prompt_file}`, `{model}`, `{max_turns}`, `{folder}`, which is removed
+after the run, and the name of a variable of the executor. A text with a placeholder that has no value is left out, with
+its key. `{{` is a brace.
 """
 
 import json
@@ -139,9 +140,10 @@ def filled(document: Any, values: Mapping[str, object]) -> Any:  # noqa: ANN401 
 
 
 def _variable(value: Any, path: Path) -> str | None:  # noqa: ANN401  # any JSON
-    """Return the value of a variable. An object with the key `file` is written to `path`, and the value is the path."""
+    """Return the value of a variable. The content of the key `file` is written to `path`, and the value is the path."""
     if isinstance(value, dict) and "file" in value:
-        path.write_text(json.dumps(value["file"]), encoding="utf-8")
+        content = value["file"]
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
         return str(path)
     return json.dumps(value) if isinstance(value, dict) else value
 
