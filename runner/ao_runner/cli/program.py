@@ -24,6 +24,8 @@ COMMANDS: Final = {
     "limits": ("ao_runner.cli.limits:limits_command", "Limit how many runs of an agent or profile run at a time."),
     "top": ("ao_runner.cli.runs:top_command", "Show running and queued runs, live."),
     "cancel": ("ao_runner.cli.runs:cancel_command", "Cancel queued or running runs."),
+    "inputs": ("ao_runner.cli.answers:inputs_command", "List the requests of runs that wait for a person."),
+    "answer": ("ao_runner.cli.answers:answer_command", "Answer a request of a run."),
     "sessions": ("ao_runner.cli.sessions:sessions_command", "List and delete sessions."),
     "events": ("ao_runner.cli.sessions:events_command", "Print the events of a session."),
     "result": ("ao_runner.cli.sessions:result_command", "Print the last result of a session."),

@@ -57,6 +57,7 @@ from ao_runner.runs.admission import (
     check_resumable,
     demand_for,
 )
+from ao_runner.runs.input_requests import PARKED, InputPolicy, InputRequests
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run import StoredJournal, perform_single_run
@@ -80,6 +81,8 @@ if TYPE_CHECKING:
     from ao_runner.model_script import RunningSimulator
 
 STDIN: Final = "-"
+ANSWERS_SECONDS: Final = 0.3
+"""How often a run looks for answers from elsewhere while it waits for one."""
 MISSING_PROMPT: Final = "Missing prompt: use -p TEXT, or pipe it in."
 
 
@@ -207,6 +210,7 @@ def _perform(
     containment = probe(os.environ)
     stops = StopRequests()
     home, style, script = given["home"], given["style"] or "people", given["model_script"]
+    inputs = _inputs_of(profile, store, run, stops, is_shown=style == "people")
     with (
         own_runs(home) as owner,
         nullcontext() if script is None else _simulator(script, home) as simulator,
@@ -218,8 +222,14 @@ def _perform(
             first_parameters=store.first_run(session.session_id).parameters if run.mode == "resume" else None,
             option_defaults=demand.defaults,
             verify_results=given["verify_results"],
+            inputs=inputs,
         )
-        journal = StoredJournal(store, run, listener, owner, session if run.mode == "start" else None)
+        shown = listener
+        if inputs is not None and style == "people" and _has_terminal():
+            from ao_runner.cli.asking import TerminalAsker
+
+            shown = TerminalAsker(listener, inputs.give, run.run_id)
+        journal = StoredJournal(store, run, shown, owner, session if run.mode == "start" else None)
         terminal = asyncio.run(_perform_order(order, journal, stops, home, containment))
     if style == "people":
         seconds = time.monotonic() - began_at
@@ -235,7 +245,40 @@ async def _perform_order(
     order: RunRequest, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
 ) -> Terminal:
     with on_signals(stops.request):
-        return await perform_single_run(order, journal, stops, home, containment)
+        hearing = asyncio.ensure_future(_hear_answers(journal.store, journal.owner, order.inputs))
+        try:
+            return await perform_single_run(order, journal, stops, home, containment)
+        finally:
+            hearing.cancel()
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _inputs_of(
+    profile: Profile, store: Store, run: Run, stops: StopRequests, *, is_shown: bool
+) -> InputRequests | None:
+    """Return the requests of a run to a person; None if its profile denies them, or says nothing and no one is here."""
+    wait = profile.input
+    if wait == "deny" or (wait is None and not (is_shown and _has_terminal())):
+        return None
+
+    async def decide(request_id: str, answer: JsonObject) -> JsonObject:
+        given = None if answer == PARKED else answer
+        return store.decide_request(run.run_id, request_id, given, timestamp()) or PARKED
+
+    policy = InputPolicy() if wait is None else InputPolicy(wait.wait_seconds, wait.then)
+    return InputRequests(policy, decide, stops.request)
+
+
+async def _hear_answers(store: Store, owner: str, inputs: InputRequests | None) -> None:
+    """Look for answers from elsewhere while a request is open."""
+    while inputs is not None:
+        await asyncio.sleep(ANSWERS_SECONDS)
+        if inputs.is_waiting:
+            for one in store.answers_for(owner):
+                inputs.receive(one.request_id, one.answer or {})
 
 
 def _simulator(script: Path, home: Path) -> AbstractContextManager["RunningSimulator"]:

@@ -56,6 +56,11 @@ class InputRequests:
         self._open: dict[str, asyncio.TimerHandle | None] = {}
         self._deciding: set[asyncio.Task[None]] = set()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request is open."""
+        return bool(self._open)
+
     @contextmanager
     def sent_by(self, send: Callable[[JsonObject], None]) -> Iterator[None]:
         """Send control lines to the executor by `send` inside the `with` block."""
@@ -90,18 +95,14 @@ class InputRequests:
         if answer.get("outcome") == "expired" and self.policy.then == "cancel":
             self._cancel(CANCEL_REASON)
 
-    def _expire(self, request_id: str) -> None:
-        task = asyncio.get_running_loop().create_task(self.decide(request_id, self._after_the_wait))
+    def give(self, request_id: str, answer: JsonObject) -> None:
+        """Let an answer of this process count if it is the first, and send the one that counts to the executor."""
+        task = asyncio.get_running_loop().create_task(self._give(request_id, answer))
         self._deciding.add(task)
         task.add_done_callback(self._deciding.discard)
 
-    @property
-    def _after_the_wait(self) -> JsonObject:
-        return PARKED if self.policy.then == "park" else EXPIRED
-
-    async def decide(self, request_id: str, answer: JsonObject) -> None:
-        """Record an answer, and send the one that counts to the executor.
-
-        If the answer cannot be recorded, nobody else can have given one that is known here, and it counts.
-        """
+    async def _give(self, request_id: str, answer: JsonObject) -> None:
         self.receive(request_id, await self._decide(request_id, answer))
+
+    def _expire(self, request_id: str) -> None:
+        self.give(request_id, PARKED if self.policy.then == "park" else EXPIRED)

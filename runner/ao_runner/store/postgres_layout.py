@@ -92,7 +92,8 @@ CREATE INDEX actions_by_time ON actions (at);
 ALTER TABLE runs ADD COLUMN input_responses text;
 CREATE TABLE inputs (
     run_id text COLLATE "C" NOT NULL, request_id text COLLATE "C" NOT NULL, asked_at text NOT NULL,
-    fields text NOT NULL, answer text, answered_by text, outcome text, parked integer NOT NULL, PRIMARY KEY (run_id, request_id)
+    fields text NOT NULL, answer text, answered_by text, outcome text, parked integer NOT NULL,
+    PRIMARY KEY (run_id, request_id)
 );
 CREATE INDEX waiting_inputs ON inputs (asked_at) WHERE answer IS NULL AND (outcome IS NULL OR parked = 1);
 CREATE INDEX answered_inputs ON inputs (run_id) WHERE answer IS NOT NULL AND outcome IS NULL;

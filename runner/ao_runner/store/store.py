@@ -21,6 +21,8 @@ from ao_runner.store.records import (
     DeletableSession,
     NamedSchema,
     OfAnotherSession,
+    Placement,
+    QueuedRun,
     RowConflict,
     RowDamaged,
     Run,
@@ -206,6 +208,28 @@ class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable, InputT
             (session_id, run_id),
         )
         return run_of(rows[0]) if rows else None
+
+    def find_queued(self, run_id: str) -> QueuedRun:
+        """Return a run with the settings for it; of one that was not queued, with those of its session.
+
+        Raises:
+            SessionUnknown: There is no such run.
+            RowDamaged: The run cannot be read.
+        """
+        columns = ", ".join(f"runs.{name.strip()}" for name in RUN_COLUMNS.split(","))
+        rows = self.fetch(
+            "SELECT coalesce(runs.profile, sessions.profile, executor_name), timeout_seconds, metadata, model_script,"  # noqa: S608
+            f" requires, priority, {columns}"
+            " FROM runs JOIN sessions ON sessions.session_id = runs.session_id WHERE run_id = ?",
+            (run_id,),
+        )
+        if not rows:
+            raise SessionUnknown(run_id)
+        profile, seconds, metadata, script, requires, priority, *run = rows[0]
+        with reading("run", rows[0], run_id):
+            placement = Placement(tuple(json.loads(requires)), priority)
+            known = json_object("metadata", metadata or "{}")
+            return QueuedRun(run_of(run), profile, seconds, known, script, placement)
 
     def first_run(self, session_id: str) -> Run:
         """Return the run that began a session.

@@ -1,0 +1,185 @@
+"""`ao inputs` and `ao answer`: the requests of runs to a person, and the answers to them."""
+
+import getpass
+import json
+from dataclasses import asdict
+from typing import Any, TypedDict, Unpack
+
+import click
+
+from ao_protocol.input_answers import options_of
+from ao_protocol.wire import JsonObject
+from ao_runner.blueprints.written import NotInteroperable, parse_json
+from ao_runner.cli.options import complete_open_run, examples, json_option, store_options
+from ao_runner.cli.printing import (
+    leave_if_damaged,
+    plain_text,
+    print_document,
+    print_table,
+    shorten,
+    show_success,
+)
+from ao_runner.cli.runs import time_since
+from ao_runner.runs.answering import find_request, give_answer
+from ao_runner.runs.lost_runs import fail_lost_runs
+from ao_runner.store.input_table import StoredRequest
+from ao_runner.store.opening import StorePlace
+from ao_runner.store.records import SessionUnknown
+from ao_runner.store.store import Store
+
+
+@click.command(
+    "inputs",
+    epilog=examples(
+        "ao inputs",
+        "ao inputs run_4c5ab0",
+        "ao inputs --json | jq -r '.[] | [.run_id, .request_id] | @tsv'",
+    ),
+)
+@click.argument("run", required=False, shell_complete=complete_open_run)
+@json_option("Print the requests as a JSON list.")
+@store_options
+def inputs_command(run: str | None, as_json: bool, place: StorePlace) -> None:
+    """List the requests of runs that wait for a person, or show all requests of RUN with what they ask."""
+    with place.open() as store:
+        fail_lost_runs(store)
+        requests = store.waiting_requests() if run is None else store.requests_of(run_of(store, run))
+    if as_json:
+        print_document([{**asdict(one), "is_waiting": one.is_waiting} for one in requests])
+    elif run is not None:
+        for request in requests:
+            _show(request)
+    elif requests:
+        rows = [
+            [one.run_id, one.request_id, shorten(one.agent_name, 24), time_since(one.asked_at), _title(one)]
+            for one in requests
+        ]
+        print_table(["RUN", "REQUEST", "AGENT", "SINCE", "TITLE"], rows, expendable=("TITLE", "AGENT", "SINCE"))
+        click.echo("answer one: ao answer RUN REQUEST --allow", err=True)
+    if not requests and not as_json:
+        click.echo("no run waits for a person" if run is None else "the run has made no request", err=True)
+    leave_if_damaged(store.damage)
+
+
+def run_of(store: Store, wanted: str) -> str:
+    """Return the id of a run: that of the run, the beginning of it, `last`, or the last run of a session.
+
+    Raises:
+        SessionUnknown: None fits, or several do.
+    """
+    session_id, run_id = store.resolve(wanted)
+    last = store.last_run(session_id, run_id)
+    if last is None:
+        raise SessionUnknown(wanted)
+    return last.run_id
+
+
+def _title(request: StoredRequest) -> str:
+    return shorten(f"{request.fields.get('title', '')}{' (parked)' if request.is_parked else ''}")
+
+
+def _show(request: StoredRequest) -> None:
+    state = "waits for an answer" if request.is_waiting else f"{request.outcome or 'answered'}"
+    by = f" by {request.answered_by}" if request.answered_by else ""
+    click.secho(f"{request.request_id}: {state}{by}", bold=True)
+    for line in lines_of(request.fields):
+        click.echo(f"  {line}")
+
+
+def lines_of(fields: JsonObject) -> list[str]:
+    """Return what a request asks, as lines for a person: the title, the whole input of the tool, the options."""
+    lines = [shorten(str(fields.get("title", "")))]
+    tool_input: Any = fields.get("tool_input")
+    if isinstance(tool_input, dict) and all(isinstance(value, str) for value in tool_input.values()):
+        for name, value in tool_input.items():
+            first, *others = str(value).splitlines() or [""]
+            lines += [f"  {name}: {first}", *(f"    {line}" for line in others)]
+    elif tool_input is not None:
+        lines += [f"  {line}" for line in json.dumps(tool_input, ensure_ascii=False, indent=2).splitlines()]
+    lines += [
+        f"  {number}  {option['label']}  [{identifier}]"
+        for number, (identifier, option) in enumerate(options_of(fields).items(), 1)
+    ]
+    if fields.get("schema") is not None:
+        lines.append(f"  value: {json.dumps(fields['schema'], ensure_ascii=False)}")
+    return [plain_text(line) for line in lines]
+
+
+class AnswerArguments(TypedDict):
+    """The arguments of `ao answer`."""
+
+    run: str
+    request: str | None
+    effect: str | None
+    option: str | None
+    value: str | None
+    as_json: bool
+    place: StorePlace
+
+
+@click.command(
+    "answer",
+    epilog=examples(
+        "ao answer run_4c5ab0 --allow",
+        "ao answer run_4c5ab0 call_7 --deny",
+        "ao answer run_4c5ab0 --option always",
+        "ao answer run_4c5ab0 --value '\"main\"'",
+    )
+    + "\n\n\b\nExit codes: 0 the answer counts, 2 it does not fit, or another one was first.",
+)
+@click.argument("run", shell_complete=complete_open_run)
+@click.argument("request", required=False)
+@click.option("--allow", "effect", flag_value="allow", help="Choose the option that allows, for this time.")
+@click.option("--deny", "effect", flag_value="deny", help="Choose the option that denies.")
+@click.option("--option", metavar="ID", help="Choose this option; `ao inputs RUN` lists them.")
+@click.option("--value", metavar="JSON", help="The value that the request asks for.")
+@json_option("Print the answer as JSON.")
+@store_options
+def answer_command(**given: Unpack[AnswerArguments]) -> None:
+    """Answer a REQUEST of RUN: the only one that waits, if it is not named. The first answer counts.
+
+    A parked run continues as another run, which is added to the queue.
+    """
+    effect, option, value = given["effect"], given["option"], given["value"]
+    if effect is None and option is None and value is None:
+        raise click.UsageError("Say what to answer: --allow, --deny, --option ID or --value JSON.")
+    if effect is not None and option is not None:
+        raise click.UsageError("Use either --allow, --deny or --option.")
+    with given["place"].open() as store:
+        found = find_request(store, run_of(store, given["run"]), given["request"])
+        answer: JsonObject = {}
+        if effect is not None:
+            answer["option_id"] = _option_with(found, effect)
+        if option is not None:
+            answer["option_id"] = option
+        if value is not None:
+            answer["value"] = _value(value)
+        answered = give_answer(store, found, answer, getpass.getuser())
+    if given["as_json"]:
+        document = {"run_id": found.run_id, "request_id": found.request_id, "outcome": answered.outcome}
+        print_document({**document, "next_run_id": answered.next_run_id})
+        return
+    show_success(f"{answered.outcome}: {shorten(str(found.fields.get('title', '')))}")
+    if answered.next_run_id is not None:
+        click.echo(f"  the parked run continues as {answered.next_run_id}, which is queued for `ao worker`", err=True)
+
+
+def _option_with(request: StoredRequest, effect: str) -> str:
+    """Return the option with an effect; that for one time rather than one for the session.
+
+    Raises:
+        click.UsageError: The request has none.
+    """
+    fitting = [option for option in options_of(request.fields).values() if option["effect"] == effect]
+    once = [option for option in fitting if option.get("scope") != "session"]
+    if not fitting:
+        known = ", ".join(options_of(request.fields)) or "none"
+        raise click.UsageError(f"The request has no option that {effect}s; its options: {known}. Use --option ID.")
+    return str((once or fitting)[0]["id"])
+
+
+def _value(text: str) -> Any:  # noqa: ANN401  # any JSON
+    try:
+        return parse_json(text)
+    except NotInteroperable as error:
+        raise click.BadParameter(f"{text[:80]!r} is not JSON: {error}", param_hint="--value") from error

@@ -1,0 +1,121 @@
+"""Give an answer to a request of a run, from outside the run's process (SPEC 8.3, 11.6)."""
+
+import json
+from dataclasses import dataclass, replace
+
+from ao_protocol.input_answers import InvalidAnswer, resolution_of
+from ao_protocol.wire import JsonObject
+from ao_runner.errors import RunnerError
+from ao_runner.runs.run_request import new_run_id
+from ao_runner.store.input_table import StoredRequest
+from ao_runner.store.records import Run, timestamp
+from ao_runner.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer that was given.
+
+    Args:
+        request: The request.
+        outcome: `accepted` or `declined`, or the outcome that the answer names.
+        next_run_id: The run that was queued to continue a parked run; None if none was, because its process still runs,
+            or another request of it waits.
+    """
+
+    request: StoredRequest
+    outcome: str
+    next_run_id: str | None = None
+
+
+class NoSuchRequest(RunnerError):
+    """The run has no request with that id, or several that fit."""
+
+
+class AnswerRefused(RunnerError):
+    """The answer does not fit the request, or another one counts."""
+
+
+def find_request(store: Store, run_id: str, wanted: str | None = None) -> StoredRequest:
+    """Return a request of a run.
+
+    Args:
+        store: The store.
+        run_id: The run.
+        wanted: The id of the request or the beginning of it; None: the only one that waits.
+
+    Raises:
+        NoSuchRequest: None fits, or several do.
+    """
+    requests = store.requests_of(run_id)
+    found = [one for one in requests if one.request_id == wanted]
+    found = found or [one for one in requests if wanted is not None and one.request_id.startswith(wanted)]
+    if wanted is None:
+        found = [one for one in requests if one.is_waiting]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(one.request_id for one in found or requests) or "none"
+    asked = "no request that waits" if wanted is None else f"no request {wanted}"
+    problem = f"several requests fit: {known}; name one" if found else f"it has {asked}; its requests: {known}"
+    raise NoSuchRequest(f"run {run_id}: {problem}")
+
+
+def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: str) -> Answered:
+    """Store the answer to a request if it is the first, and queue the run that continues a parked one.
+
+    Args:
+        store: The store.
+        request: The request.
+        answer: The fields of an `input_response` line: `option_id`, `value`, `outcome`.
+        by: Who answers, for other people.
+
+    Raises:
+        AnswerRefused: The answer does not fit, another one was first, or the request waits no more.
+    """
+    try:
+        resolution = resolution_of(request.fields, answer)
+    except InvalidAnswer as error:
+        raise AnswerRefused(f"request {request.request_id} of run {request.run_id}: {error}") from error
+    next_run_id = None
+    with store.transaction():
+        counts = store.answer_request(request.run_id, request.request_id, {**answer, "by": "person"}, by)
+        request = find_request(store, request.run_id, request.request_id)  # it may have been parked meanwhile
+        if not counts:
+            raise AnswerRefused(_why_too_late(request))
+        if request.is_parked:
+            next_run_id = _continue_parked(store, request)
+    store.notify()
+    return Answered(request, resolution.outcome, next_run_id)
+
+
+def _why_too_late(request: StoredRequest) -> str:
+    told = f"request {request.request_id} of run {request.run_id} is not waiting any more"
+    if request.answer is not None:
+        return f"{told}: {request.answered_by or 'the end of its time'} answered {json.dumps(request.answer)}"
+    return f"{told}: it was {request.outcome or 'left open by a run that ended'}"
+
+
+def _continue_parked(store: Store, request: StoredRequest) -> str | None:
+    """Queue the run that continues a parked one, once all its parked requests are answered."""
+    requests = [one for one in store.requests_of(request.run_id) if one.is_parked]
+    if any(one.answer is None for one in requests):
+        return None
+    parked = store.find_queued(request.run_id)
+    now = timestamp()
+    run = Run(
+        new_run_id(),
+        request.session_id,
+        "resume",
+        {},
+        now,
+        contract=parked.run.contract,
+        parent_session_id=parked.run.parent_session_id,
+        execution_mode=parked.run.execution_mode,
+        input_responses=[{"request_id": one.request_id, **_response(one.answer or {})} for one in requests],
+    )
+    store.enqueue(replace(parked, run=run))
+    return run.run_id
+
+
+def _response(answer: JsonObject) -> JsonObject:
+    return {name: answer[name] for name in ("option_id", "value") if answer.get(name) is not None}
