@@ -77,6 +77,11 @@ def _properties(agent: Agent) -> dict[str, Any]:
             "default": "refuse",
             "description": "What happens to a blueprint's system prompt, for which the agent has no field.",
         },
+        "streaming": {
+            "type": "boolean",
+            "default": True,
+            "description": "Report text while the model writes it; never under an output contract.",
+        },
         "session_meta": {"type": "object", "description": "Merged into `_meta` of session/new, resume and load."},
         "idle_seconds": {
             **_SECONDS,

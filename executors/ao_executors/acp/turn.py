@@ -33,7 +33,7 @@ class Conversation:
         self._task = task
         self._session = session
         self._usage = usage
-        self._messages = Messages(task.events, holds_back=task.contract is not None)
+        self._messages = Messages(task.events, streams=task.contract is None and config.get("streaming", True))
         self._tools = ToolCalls(task.events)
         self._permissions = Permissions(task, self._tools)
         self._preface = session.preface

@@ -72,7 +72,8 @@ def texts(ended: Run, event_type: str) -> list[str]:
 def test_a_turn_is_the_answer_in_pieces_and_whole(tmp_path: Path) -> None:
     ended = ask(tmp_path, "says_in_pieces")
 
-    assert texts(ended, "message_delta") == ["Hel", "lo", ".", "Second."]
+    pieces = texts(ended, "message_delta")
+    assert ("".join(pieces), pieces[0]) == ("Hello.Second.", "Hel")
     assert texts(ended, "message") == ["Hello.", "Second."]
     assert (ended.terminal["result_text"], ended.terminal["stop_reason"]) == ("Second.", "end_turn")
     assert methods(tmp_path) == ["initialize", "session/new", "session/prompt"]
