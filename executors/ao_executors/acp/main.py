@@ -3,6 +3,7 @@
 import os
 import shutil
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ao_executors import VERSION
@@ -109,9 +110,12 @@ async def perform(agent: Agent, task: Task) -> "Result":
     Raises:
         RunFailed: The session could not be opened, or gave no valid answer.
     """
-    from ao_executors.acp.performance import perform_in_session
+    import asyncio
 
-    return await perform_in_session(agent, task)
+    # In a thread, so that heartbeats and a cancel work meanwhile.
+    module = await asyncio.to_thread(import_module, "ao_executors.acp.performance")
+    result: Result = await module.perform_in_session(agent, task)
+    return result
 
 
 def warm_up() -> None:

@@ -29,7 +29,7 @@ PROTOCOL_VERSION: Final = 1
 """In the draft of version 2 the response to `session/prompt` does not end the turn."""
 DEFAULT_START_SECONDS: Final = 120.0
 _STDERR_BYTES: Final = 16 * 1024
-_LEAVE_SHARE: Final = 0.2
+_LEAVE_SHARE: Final = 0.1
 _TERMINATE_SHARE: Final = 0.3
 """Parts of the clean-up time: until SIGTERM after the end of stdin, and until SIGKILL after that."""
 _INITIALIZE: Final[JsonDocument] = {

@@ -18,7 +18,7 @@ from ao_protocol.events import Usage
 from ao_protocol.framing import LineTooLong
 
 DEFAULT_IDLE_SECONDS: Final = 900.0
-_DRAIN_SHARE: Final = 0.4
+_DRAIN_SHARE: Final = 0.25
 """The part of the clean-up time in which a cancelled agent ends its turn."""
 _PROMPT: Final = "session/prompt"
 

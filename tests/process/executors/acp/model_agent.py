@@ -51,7 +51,7 @@ def post(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def path_of(session: str) -> Path:
-    if not session.replace("-", "").isalnum():
+    if not session.replace("-", "").isalnum() or len(session) > 200:
         raise Refused(-32002, "Resource not found")
     return Path(os.environ.get("HOME", "."), f"{session}.json")
 
