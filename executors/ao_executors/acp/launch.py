@@ -57,6 +57,7 @@ class Launch:
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
         values |= {
+            "folder": str(folder),
             "max_turns": task.invocation.limits.max_turns,
             "model": config.get("model"),
             "system_prompt": None,

@@ -356,6 +356,7 @@ def test_an_agent_gets_one_credential_and_no_traces_of_npm(tmp_path: Path) -> No
 
     assert ended.exit_code == 0
     assert given.keys() & shown.keys() == {"ANTHROPIC_API_KEY"}
+    assert not Path(shown["CLAUDE_CODE_TMPDIR"]).exists()
 
 
 @pytest.mark.parametrize(
