@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -19,6 +20,7 @@ import httpx
 import pytest
 
 from ao_runner.store.opening import StorePlace
+from ao_runner.store.records import timestamp
 from tests.postgres_server import PostgresServer
 from tests.process.server.conftest import BOUND_SECONDS, EXAMPLES, Serve, Served, wait_for
 
@@ -97,8 +99,8 @@ def deliveries(server: Served, webhook: dict[str, Any]) -> list[dict[str, Any]]:
     return list(server.client.get(path).raise_for_status().json()["deliveries"])
 
 
-def test_the_end_of_a_run_is_sent_signed(serve: Serve, place: StorePlace, receiver: Receiver) -> None:
-    server = add_echo(serve(home=place.home / "home", store=place.url))
+def test_the_end_of_a_run_is_sent_signed(share: Serve, shared_store: str, receiver: Receiver) -> None:
+    server = add_echo(share(store=shared_store))
     secret = add_webhook(server, f"{receiver.url}/hook?from=ao")["secret"]
     run_id = echo(server)
     wait_for(lambda: receiver.requests)
@@ -116,8 +118,8 @@ def test_the_end_of_a_run_is_sent_signed(serve: Serve, place: StorePlace, receiv
     assert message["result"] == server.client.get(f"/runs/{run_id}/result").json()
 
 
-def test_the_end_of_a_failed_and_of_a_stopped_run_says_why(serve: Serve, receiver: Receiver) -> None:
-    server = add_echo(serve("--no-worker"))
+def test_the_end_of_a_failed_and_of_a_stopped_run_says_why(share: Serve, receiver: Receiver) -> None:
+    server = add_echo(share("--no-worker"))
     add_webhook(server, receiver.url)
     run_id = echo(server)
     server.client.post(f"/runs/{run_id}/stop").raise_for_status()
@@ -128,8 +130,8 @@ def test_the_end_of_a_failed_and_of_a_stopped_run_says_why(serve: Serve, receive
     assert "result" not in message
 
 
-def test_a_webhook_hears_of_runs_of_the_command_line(serve: Serve, receiver: Receiver) -> None:
-    server = serve("--no-worker")
+def test_a_webhook_hears_of_runs_of_the_command_line(share: Serve, receiver: Receiver) -> None:
+    server = share("--no-worker")
     add_webhook(server, receiver.url)
     command = [sys.executable, "-m", "ao_runner", "run", "blueprint.json", "--param", "message=Hi"]
     folder, environ = EXAMPLES / "echo", {**os.environ, "AO_HOME": str(server.home), "AO_STORE": "local"}
@@ -204,8 +206,11 @@ def test_a_message_is_given_up_after_three_days_and_may_be_sent_again(served: Se
     run_id = echo(served)
     wait_for(lambda: deliveries(served, webhook))
     with StorePlace(served.home).open() as store:
-        store.write("UPDATE deliveries SET since = '2026-01-01T00:00:00.000Z'")
+        store.write("UPDATE deliveries SET since = ?", (timestamp(datetime.now(UTC) - timedelta(days=4)),))
     wait_for(lambda: [one for one in deliveries(served, webhook) if one["status"] == "failed"])
+    told = f"webhook {webhook['webhook_id']} is not told of the end of {run_id}: 'the receiver answered 500'"
+    wait_for(lambda: f"ao: warning: {told}" in served.log)
+    assert "is not told of its end" in served.client.get("/ui/inbox", headers={"accept": "text/html"}).text
     receiver.status = 200
     retry = f"/webhooks/{webhook['webhook_id']}/deliveries/{run_id}/retry"
     assert served.client.post(retry).status_code == 202

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from ao_protocol.contracts import JsonFormat, enrich
+from ao_protocol.control_lines import parse_control_line
 from ao_protocol.documents import (
     Blueprint,
     Capabilities,
@@ -18,7 +19,6 @@ from ao_protocol.documents import (
     Invocation,
     Limits,
     invocation_from_document,
-    parse_control_line,
     parse_description,
 )
 from ao_protocol.errors import REFUSALS, RETRYABLE, RUNNER_ONLY, ErrorType, ExitCode
@@ -154,7 +154,7 @@ def test_an_example_is_what_it_shows(example: str) -> None:
         parse_description(json.dumps(document).encode())
     elif "retryable" in document:
         ErrorInfo.model_validate(document)
-    elif "reason" in document:
+    elif "reason" in document or "request_id" in document:
         assert parse_control_line(json.dumps(document).encode()) is not None
     else:
         Blueprint.model_validate({"name": "example", **document})
