@@ -38,6 +38,7 @@ STORY_SECONDS = 100.0
 THOROUGH = (
     "tests/conformance/",
     "tests/real_cli/",
+    "tests/process/executors/acp/",
     "tests/process/executors/command/",
     "tests/process/executors/http_bridge/",
     "tests/process/executors/procedural/",

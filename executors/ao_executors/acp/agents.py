@@ -1,0 +1,219 @@
+"""The known agents, as data: how each is started, what it needs, and in which points it differs from the protocol.
+
+Each row was measured with the version of the program that it names (docs/acp-executors.md). A text in braces is a
+placeholder: see `ao_executors.acp.launch`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ao_protocol.errors import ErrorType
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent.
+
+    Args:
+        name: The name of the executor; its program is `ao-<name>-exec`.
+        argv: The command; empty if `executor_config.command` has it.
+        install_hint: How one gets the program.
+        credentials: Variables with a key or a login.
+        needs_one_credential: Whether only the first of them that is set may reach the agent.
+        secrets: Further variables with secrets.
+        settings: Variables that are not secrets.
+        endpoints: By kind of API: the variable with its address, and the one with its key.
+        variables: Variables for the agent. Those with a placeholder without a value are left out. An object becomes
+            JSON; the content of the key `file` becomes a file, and the variable has its path.
+        meta: `_meta` of `session/new`, `session/resume` and `session/load`.
+        mode: The session mode in which the agent asks for permission; None: the agent begins in it.
+        resumes: Whether an earlier session can be continued in a new process.
+        counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
+        errors: Error types by a text in an error, in lower case, of the agent; the first that is found counts.
+        unknown_session: Texts, in lower case, of an error for a session that the agent does not know.
+    """
+
+    name: str
+    argv: tuple[str, ...] = ()
+    install_hint: str = "name its path in executor_config.command"
+    credentials: tuple[str, ...] = ()
+    needs_one_credential: bool = True
+    secrets: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    endpoints: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    variables: Mapping[str, object] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    mode: str | None = None
+    resumes: bool = False
+    counts_turns: bool = False
+    errors: Mapping[str, ErrorType] = field(default_factory=dict)
+    unknown_session: tuple[str, ...] = ("resource not found", "session not found", "unknown session")
+
+    @property
+    def is_known(self) -> bool:
+        """False for the generic executor, whose agent is named in the configuration."""
+        return bool(self.argv)
+
+    def takes(self, value: str) -> bool:
+        """Return whether the row passes on a value: `system_prompt`, `model` or `max_turns`."""
+        return f"{{{value}" in f"{self.argv} {self.variables} {self.meta}"
+
+
+_PROXIES: Final = (
+    *("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy"),
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
+)
+_HTTP_ERRORS: Final = {
+    "401": ErrorType.AUTHENTICATION_FAILED,
+    "unauthorized": ErrorType.AUTHENTICATION_FAILED,
+    "api key": ErrorType.AUTHENTICATION_FAILED,
+    "402": ErrorType.QUOTA_EXCEEDED,
+    "403": ErrorType.PERMISSION_DENIED,
+    "forbidden": ErrorType.PERMISSION_DENIED,
+    "404": ErrorType.MODEL_NOT_FOUND,
+    "429": ErrorType.RATE_LIMITED,
+    "rate limit": ErrorType.RATE_LIMITED,
+    "500": ErrorType.PROVIDER_UNAVAILABLE,
+    "502": ErrorType.PROVIDER_UNAVAILABLE,
+    "503": ErrorType.PROVIDER_UNAVAILABLE,
+    "529": ErrorType.PROVIDER_UNAVAILABLE,
+    "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
+}
+"""Statuses and words that agents without an error code of their own write into their messages."""
+
+_CLAUDE_CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+
+CLAUDE: Final = Agent(
+    name="claude-acp",
+    argv=("claude-agent-acp",),
+    install_hint="npm install -g @agentclientprotocol/claude-agent-acp (Node 22 or newer)",
+    credentials=_CLAUDE_CREDENTIALS,
+    secrets=("ANTHROPIC_CUSTOM_HEADERS",),
+    settings=(
+        *("ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "API_TIMEOUT_MS"),
+        *("CLAUDE_CODE_EXECUTABLE", "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CONFIG_DIR", *_PROXIES),
+    ),
+    endpoints={"anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")},
+    variables={
+        "ANTHROPIC_MODEL": "{model}",
+        "CLAUDE_AGENT_ACP_PROTOCOL": "v1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_TMPDIR": "{folder}",
+        # The text in this file precedes every command of the Bash tool, which inherits the CLI's environment.
+        "CLAUDE_ENV_FILE": {"file": f"unset {' '.join(_CLAUDE_CREDENTIALS)} ANTHROPIC_CUSTOM_HEADERS\n"},
+        "NO_BROWSER": "1",
+    },
+    meta={
+        "systemPrompt": "{system_prompt}",
+        # A title is given, because the CLI would ask the model for one; suggestions would ask it, too.
+        "claudeCode": {
+            "options": {
+                "title": "ao",
+                "promptSuggestions": False,
+                "settingSources": [],
+                "strictMcpConfig": True,
+                "maxTurns": "{max_turns}",
+            }
+        },
+    },
+    mode="default",
+    resumes=True,
+    counts_turns=True,
+    errors={
+        '"errorkind": "authentication_failed"': ErrorType.AUTHENTICATION_FAILED,
+        '"errorkind": "billing_error"': ErrorType.QUOTA_EXCEEDED,
+        '"errorkind": "rate_limit"': ErrorType.RATE_LIMITED,
+        '"errorkind": "model_not_found"': ErrorType.MODEL_NOT_FOUND,
+        '"errorkind": "server_error"': ErrorType.PROVIDER_UNAVAILABLE,
+        '"errorkind": "overloaded"': ErrorType.PROVIDER_UNAVAILABLE,
+        "reached maximum number of turns": ErrorType.LIMIT_EXCEEDED,
+        "prompt is too long": ErrorType.CONTEXT_WINDOW_EXCEEDED,
+        "api error: 403": ErrorType.PERMISSION_DENIED,
+    },
+)
+
+_GEMINI_SETTINGS: Final = {
+    "file": {
+        "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "ui": {"enableFollowupSuggestions": False},
+        "memory": {"enableManagedAutoMemory": False},
+    }
+}
+
+GEMINI: Final = Agent(
+    name="gemini",
+    argv=("gemini", "--acp"),
+    install_hint="npm install -g @google/gemini-cli (Node 20 or newer)",
+    credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    settings=(
+        *("GEMINI_CLI_HOME", "GEMINI_MODEL", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION"),
+        *("GOOGLE_CLOUD_PROJECT", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", *_PROXIES),
+    ),
+    endpoints={"gemini": ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY")},
+    variables={
+        "GEMINI_CLI_SYSTEM_SETTINGS_PATH": _GEMINI_SETTINGS,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "GEMINI_MODEL": "{model}",
+        "GEMINI_SYSTEM_MD": "{system_prompt_file}",
+        "NO_BROWSER": "1",
+    },
+    counts_turns=True,
+    errors=_HTTP_ERRORS,
+)
+
+OPENCODE: Final = Agent(
+    name="opencode",
+    argv=("opencode", "acp"),
+    install_hint="npm install -g opencode-ai",
+    credentials=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"),
+    needs_one_credential=False,  # each belongs to a provider, and the model names the provider
+    settings=("ANTHROPIC_BASE_URL", "XDG_CONFIG_HOME", "XDG_DATA_HOME", *_PROXIES),
+    endpoints={"anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")},
+    variables={
+        "OPENCODE_CONFIG_CONTENT": {
+            "autoupdate": False,
+            "share": "disabled",
+            "model": "{model}",
+            "small_model": "{model}",
+            "permission": "ask",
+            "default_agent": "ao",
+            "agent": {
+                "ao": {"mode": "primary", "prompt": "{{file:{system_prompt_file}}}"},
+                "title": {"disable": True},
+            },
+            "experimental": {"continue_loop_on_deny": True},
+            "provider": {"anthropic": {"options": {"baseURL": "{ANTHROPIC_BASE_URL}/v1"}}},
+        },
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+    },
+    resumes=True,
+    counts_turns=True,
+    errors=_HTTP_ERRORS,
+    unknown_session=('"service": "session"', "session not found"),
+)
+
+QWEN: Final = Agent(
+    name="qwen",
+    argv=("qwen", "--acp", "--bare", "--approval-mode=default", "--auth-type=openai"),
+    install_hint="npm install -g @qwen-code/qwen-code (Node 22 or newer)",
+    credentials=("OPENAI_API_KEY",),
+    settings=("OPENAI_BASE_URL", "OPENAI_MODEL", "QWEN_HOME", *_PROXIES),
+    endpoints={"openai-chat": ("OPENAI_BASE_URL", "OPENAI_API_KEY")},
+    variables={
+        "OPENAI_MODEL": "{model}",
+        "QWEN_CODE_SYSTEM_SETTINGS_PATH": _GEMINI_SETTINGS,
+        "QWEN_SYSTEM_MD": "{system_prompt_file}",
+        "NO_BROWSER": "1",
+    },
+    resumes=True,
+    counts_turns=True,
+    errors=_HTTP_ERRORS,
+)
+
+ANY: Final = Agent(name="acp", errors=_HTTP_ERRORS)

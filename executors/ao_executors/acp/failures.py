@@ -1,0 +1,84 @@
+"""The failures of the protocol (SPEC 6) for what goes wrong with an agent."""
+
+import re
+from typing import Final
+
+from ao_executors.acp.agents import Agent
+from ao_executors.acp.peer import AgentRefused
+from ao_executors.core import RunFailed
+from ao_executors.core.program import ProgramEnded
+from ao_protocol.errors import ErrorType
+from ao_protocol.framing import LineTooLong
+
+_AUTH_REQUIRED: Final = -32000
+"""The code of the protocol for an agent that wants a login. Code -32603, internal error, may be anything."""
+_SHOWN_CHARACTERS: Final = 2000
+_OF_THE_CALLER: Final = frozenset(
+    {
+        ErrorType.AUTHENTICATION_FAILED,
+        ErrorType.PERMISSION_DENIED,
+        ErrorType.CONTEXT_WINDOW_EXCEEDED,
+        ErrorType.LIMIT_EXCEEDED,
+        ErrorType.MODEL_NOT_FOUND,
+        ErrorType.SESSION_NOT_FOUND,
+    }
+)
+
+
+def failure_of_refusal(agent: Agent, error: AgentRefused, *, continues: bool = False) -> RunFailed:
+    """Return the failure for an error that an agent answered.
+
+    Args:
+        agent: The row with the agent's texts.
+        error: The error.
+        continues: Whether the request was to continue a session.
+    """
+    text = str(error)[:_SHOWN_CHARACTERS]
+    searched = str(error).lower()
+    if error.code == _AUTH_REQUIRED:
+        known = ErrorType.AUTHENTICATION_FAILED
+        text = f"{text}; {login_hint(agent)}"
+    elif continues and any(words in searched for words in agent.unknown_session):
+        known = ErrorType.SESSION_NOT_FOUND
+        text = f"the agent does not know the session ({text}); start a new one"
+    else:
+        found = (
+            kind for words, kind in agent.errors.items() if re.search(rf"(?<!\w){re.escape(words)}(?!\w)", searched)
+        )
+        known = next(found, ErrorType.INTERNAL_ERROR)
+    return RunFailed(
+        known,
+        text,
+        origin="caller" if known in _OF_THE_CALLER else "provider",
+        extra={"details": {"method": error.method, "code": error.code}},
+    )
+
+
+def login_hint(agent: Agent) -> str:
+    """Return how one gives an agent its credentials. No run opens a browser."""
+    return f"set {agent.credentials[0]}" if agent.credentials else "log in with the agent's own program first"
+
+
+def failure_of_end(ended: ProgramEnded) -> RunFailed:
+    """Return the failure for an agent that ended, with the end of its error output."""
+    if ended.why_not_started is not None:
+        message = f"the agent cannot be started: {ended.why_not_started}"
+        return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
+    code = ended.return_code
+    told = ended.stderr.kept.decode(errors="replace").strip()[-_SHOWN_CHARACTERS:] or "it printed nothing on stderr"
+    how = f"exited with {code}" if code >= 0 else f"died of signal {-code}"
+    message = f"the agent {how} before it had answered: {told}"
+    return RunFailed(ErrorType.INTERNAL_ERROR, message, origin="environment", retryable=code < 0)
+
+
+def failure_of_silence(doing: str, seconds: float, setting: str) -> RunFailed:
+    """Return the failure for an agent that sent no message for `seconds` while it was `doing` something."""
+    message = (
+        f"{doing}: the agent sent no message for {seconds:g} s; raise executor_config.{setting} if it needs longer"
+    )
+    return RunFailed(ErrorType.PROVIDER_UNAVAILABLE, message, origin="provider")
+
+
+def failure_of_long_line(error: LineTooLong) -> RunFailed:
+    """Return the failure for a message that is too long to be kept."""
+    return RunFailed(ErrorType.LIMIT_EXCEEDED, f"a message of the agent: {error}", origin="provider")

@@ -1,0 +1,159 @@
+"""Build the command line, the environment and the `_meta` of an agent from its row, the configuration and the run.
+
+Placeholders in a row: `{system_prompt}`, `{system_prompt_file}`, `{model}`, `{max_turns}`, `{folder}`, which is removed
+after the run, and the name of a variable of the executor. A text with a placeholder that has no value is left out, with
+its key. `{{` is a brace.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ao_executors.acp.agents import Agent
+from ao_executors.core import RunFailed, Task
+from ao_executors.core.executor import refused
+from ao_protocol.errors import ErrorType
+
+_PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
+_INHERITED: Final = re.compile(r"npm_|NPM_CONFIG_|CLAUDECODE$|CLAUDE_CODE_ENTRYPOINT$")
+"""Variables of a program around the executor that change what an agent does: npx, or a Claude CLI that it runs in."""
+_FIRST_MESSAGE: Final = "first_message"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How an agent is started.
+
+    Args:
+        argv: The path of the program and its arguments.
+        env: Its whole environment.
+        meta: `_meta` of the session; None for none.
+        preface: The system prompt, if it has to precede the first message; otherwise empty.
+    """
+
+    argv: list[str]
+    env: dict[str, str]
+    meta: dict[str, Any] | None
+    preface: str
+
+    @classmethod
+    def of(cls, agent: Agent, task: Task, folder: Path) -> "Launch":
+        """Return how to start an agent for a task.
+
+        Args:
+            agent: The row.
+            task: The task.
+            folder: A folder for files of the run, outside the project.
+
+        Raises:
+            RunFailed: The program is missing, or the agent cannot be given what the run demands.
+        """
+        config: Any = task.config  # checked against the config schema
+        preface = _preface(agent, task)
+        values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
+        values |= {
+            "folder": str(folder),
+            "max_turns": task.invocation.limits.max_turns,
+            "model": config.get("model"),
+            "system_prompt": None,
+            "system_prompt_file": None,
+        }
+        if task.system_prompt and agent.takes("system_prompt"):
+            file = folder / "system-prompt.md"
+            file.write_text(task.system_prompt, encoding="utf-8", errors="replace")
+            values |= {"system_prompt": task.system_prompt, "system_prompt_file": str(file)}
+        command = config.get("command") or list(agent.argv)
+        env = inherited_environment(agent, os.environ)
+        for name, given in agent.variables.items():
+            written = _variable(filled(given, values), folder / name.lower())
+            if written is not None:
+                env[name] = written
+        meta = _merged(filled(agent.meta, values) or {}, config.get("session_meta") or {})
+        argv = [find_program(agent, command[0], task.project_dir), *command[1:]]
+        return cls(argv, env | config.get("env", {}), meta or None, preface)
+
+
+def _preface(agent: Agent, task: Task) -> str:
+    if not task.system_prompt or agent.takes("system_prompt"):
+        return ""
+    if task.config.get("system_prompt") != _FIRST_MESSAGE:
+        message = (
+            "the blueprint has a system prompt, and the protocol of this agent has no field for one; set "
+            f"executor_config.system_prompt to {_FIRST_MESSAGE} to put it in front of the first message"
+        )
+        raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["system_prompt"]})
+    return f"{task.system_prompt}\n\n"
+
+
+def find_program(agent: Agent, name: str, folder: Path) -> str:
+    """Return the path of a program: from PATH or, if its name has a slash, relative to `folder`.
+
+    Raises:
+        RunFailed: The program is missing (`dependency_missing`).
+    """
+    found = shutil.which(str(folder / name) if "/" in name else name)
+    if found is None:
+        place = f"in {folder}" if "/" in name else "on PATH"
+        message = f"the agent {name!r} cannot be started: there is no such executable {place}; {agent.install_hint}"
+        raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
+    return found
+
+
+def inherited_environment(agent: Agent, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the executor's variables for an agent, with one credential: with two, an agent may use the wrong one."""
+    inherited = {name: value for name, value in environ.items() if not _INHERITED.match(name)}
+    given = [name for name in agent.credentials if environ.get(name)]
+    for name in given[1:] if agent.needs_one_credential else ():
+        del inherited[name]
+    return inherited
+
+
+def filled(document: Any, values: Mapping[str, object]) -> Any:  # noqa: ANN401  # any JSON
+    """Return a document of a row with its placeholders replaced.
+
+    Args:
+        document: A text, or an object or list of them.
+        values: The values of placeholders; None for one without a value.
+
+    Returns:
+        The document without the texts whose placeholders have no value; None if it is such a text.
+    """
+    match document:
+        case str():
+            names = [match[1] for match in _PLACEHOLDER.finditer(document) if match[1]]
+            if any(values.get(name) is None for name in names):
+                return None
+            if names and document == f"{{{names[0]}}}":
+                return values[names[0]]
+            return _PLACEHOLDER.sub(lambda match: str(values[match[1]]) if match[1] else match[0][0], document)
+        case Mapping():
+            members = {name: filled(member, values) for name, member in document.items()}
+            return {name: member for name, member in members.items() if member not in (None, {})}
+        case list() | tuple():
+            return [item for item in (filled(item, values) for item in document) if item is not None]
+        case _:
+            return document
+
+
+def _variable(value: Any, path: Path) -> str | None:  # noqa: ANN401  # any JSON
+    """Return the value of a variable. The content of the key `file` is written to `path`, and the value is the path."""
+    if isinstance(value, dict) and "file" in value:
+        content = value["file"]
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        return str(path)
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the members of `over`, which are merged into objects of the same name."""
+    merged = dict(base)
+    for name, member in over.items():
+        held = merged.get(name)
+        is_both = isinstance(held, dict) and isinstance(member, Mapping)
+        merged[name] = _merged(held, member) if is_both and held is not None else member
+    return merged

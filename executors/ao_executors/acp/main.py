@@ -1,0 +1,158 @@
+"""The executors: the descriptions that follow from the rows of `ao_executors.acp.agents`, and the entry points."""
+
+import os
+import shutil
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from ao_executors import VERSION
+from ao_executors.acp.agents import ANY, CLAUDE, GEMINI, OPENCODE, QWEN, Agent
+from ao_executors.core import Executor, Task, serve
+
+if TYPE_CHECKING:
+    from ao_protocol.events import Result
+
+_COMMAND: Final = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[^\\u0000]*$"}}
+_SECONDS: Final = {"type": "number", "exclusiveMinimum": 0}
+
+
+def executor_for(agent: Agent) -> Executor:
+    """Return the executor for a row, as `serve` needs it."""
+    return Executor(
+        agent.name,
+        VERSION,
+        partial(perform, agent),
+        description_of(agent),
+        check=partial(find_problems, agent) if agent.is_known else None,
+        warm_up=warm_up,
+        starts_mcp_servers=True,
+    )
+
+
+def description_of(agent: Agent) -> dict[str, object]:
+    """Return the fields of `describe` for a row. They depend on nothing else: no agent is started."""
+    return {
+        "capabilities": {
+            "cancel": True,
+            "input": True,
+            "streaming": True,
+            "resume": agent.resumes,
+            "check": agent.is_known,
+            "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]}
+            if agent.takes("system_prompt")
+            else {"strategies": ["prompt", "extract"], "formats": ["agent_response"]},
+        },
+        "config_schema": {
+            "type": "object",
+            "required": [] if agent.is_known else ["command"],
+            "properties": _properties(agent),
+        },
+        "secrets": [*agent.credentials, *agent.secrets],
+        "environment": list(agent.settings),
+        "requires_programs": [{"name": agent.argv[0], "install_hint": agent.install_hint}] if agent.is_known else [],
+        "model_endpoint": {kind: {"env": env, "api_key_env": key} for kind, (env, key) in agent.endpoints.items()},
+    }
+
+
+def _properties(agent: Agent) -> dict[str, Any]:
+    told = {
+        "command": {
+            **_COMMAND,
+            "description": "The agent's program and its arguments; no shell. "
+            + (f"Default: {' '.join(agent.argv)}" if agent.is_known else "For example: goose acp"),
+        },
+        "model": {"type": "string", "minLength": 1, "description": "The model. Default: that of the agent."},
+        "mode": {
+            "type": "string",
+            "minLength": 1,
+            "description": f"The session mode. Default: {agent.mode or 'that of the agent'}.",
+        },
+        "permissions": {
+            "enum": ["deny", "allow"],
+            "default": "deny",
+            "description": "The answer to each permission request. What an agent does without asking is not affected.",
+        },
+        "system_prompt": {
+            "enum": ["refuse", "first_message"],
+            "default": "refuse",
+            "description": "What happens to a blueprint's system prompt, for which the agent has no field.",
+        },
+        "streaming": {
+            "type": "boolean",
+            "default": True,
+            "description": "Report text while the model writes it; never under an output contract.",
+        },
+        "session_meta": {"type": "object", "description": "Merged into `_meta` of session/new, resume and load."},
+        "idle_seconds": {
+            **_SECONDS,
+            "default": 900,
+            "description": "The longest silence of an agent in a turn. Then the turn is cancelled and the run fails.",
+        },
+        "start_seconds": {
+            **_SECONDS,
+            "default": 120,
+            "description": "The longest silence of an agent before the first prompt.",
+        },
+        "env": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Variables for the agent; they override the others.",
+        },
+    }
+    left_out = {"model": not agent.takes("model"), "system_prompt": agent.takes("system_prompt")}
+    return {name: schema for name, schema in told.items() if not left_out.get(name)}
+
+
+async def perform(agent: Agent, task: Task) -> "Result":
+    """Perform a task in a session of an agent.
+
+    Raises:
+        RunFailed: The session could not be opened, or gave no valid answer.
+    """
+    import asyncio
+
+    # In a thread, so that heartbeats and a cancel work meanwhile.
+    module = await asyncio.to_thread(import_module, "ao_executors.acp.performance")
+    result: Result = await module.perform_in_session(agent, task)
+    return result
+
+
+def warm_up() -> None:
+    """Import the modules that a run needs."""
+    import ao_executors.acp.performance  # noqa: F401
+
+
+def find_problems(agent: Agent) -> list[str]:
+    """Return one sentence for each missing requirement, with the remedy."""
+    problems = []
+    if shutil.which(agent.argv[0]) is None:
+        problems.append(f"{agent.argv[0]} is not on PATH; {agent.install_hint}")
+    if not any(os.environ.get(name) for name in agent.credentials):
+        problems.append(f"no credentials; set {agent.credentials[0]}, or log in with {agent.argv[0]} first")
+    return problems
+
+
+def any_agent() -> NoReturn:
+    """Run the program `ao-acp-exec`."""
+    serve(executor_for(ANY))
+
+
+def claude() -> NoReturn:
+    """Run the program `ao-claude-acp-exec`."""
+    serve(executor_for(CLAUDE))
+
+
+def gemini() -> NoReturn:
+    """Run the program `ao-gemini-exec`."""
+    serve(executor_for(GEMINI))
+
+
+def opencode() -> NoReturn:
+    """Run the program `ao-opencode-exec`."""
+    serve(executor_for(OPENCODE))
+
+
+def qwen() -> NoReturn:
+    """Run the program `ao-qwen-exec`."""
+    serve(executor_for(QWEN))

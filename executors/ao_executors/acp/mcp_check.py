@@ -1,0 +1,132 @@
+"""Connect to the blueprint's MCP servers before the agent does, which reports no failure of them (AOX-052).
+
+A server is only asked to initialize. One that is a program is started twice: here, and by the agent.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ao_executors.acp.agents import Agent
+from ao_executors.acp.peer import AgentEnded, AgentRefused, Peer
+from ao_executors.core import RunFailed, Task
+from ao_executors.core.program import Program
+from ao_protocol.documents import RemoteMcpServer, StdioMcpServer
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Log
+from ao_protocol.framing import LineTooLong
+
+_CONNECT_SECONDS: Final = 30.0
+_STOP_SECONDS: Final = 1.0
+_STDERR_BYTES: Final = 2048
+_INITIALIZE: Final = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "ao-acp-exec", "version": "1"},
+}
+
+
+async def usable_servers(agent: Agent, task: Task, agent_takes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the blueprint's MCP servers for `session/new`, without those that are not required and not available.
+
+    Args:
+        agent: The row with the secrets, which no server gets.
+        task: The task.
+        agent_takes: The agent's `mcpCapabilities`.
+
+    Raises:
+        RunFailed: A required server is not available (`mcp_server_unavailable`); `details.servers` has the reasons.
+    """
+    blueprint = task.invocation.agent_blueprint
+    servers = dict((blueprint.mcp_servers or {}) if blueprint is not None else {})
+    problems = await asyncio.gather(*(_problem_of(agent, task, server, agent_takes) for server in servers.values()))
+    broken = {name: problem for name, problem in zip(servers, problems, strict=True) if problem is not None}
+    missing = {name: why for name, why in sorted(broken.items()) if servers[name].required}
+    if missing:
+        told = "; ".join(f"{name}: {why}" for name, why in missing.items())
+        raise RunFailed(
+            ErrorType.MCP_SERVER_UNAVAILABLE,
+            f"MCP servers of the blueprint are not available: {told}",
+            origin="environment",
+            extra={"details": {"servers": missing}},
+        )
+    for name, why in broken.items():
+        message = f"MCP server {name} is not available, and the run continues without it: {why}"
+        task.events.emit(Log(level="warning", message=message))
+    return [_entry(agent, name, server) for name, server in servers.items() if name not in broken]
+
+
+def _entry(agent: Agent, name: str, server: StdioMcpServer | RemoteMcpServer) -> dict[str, Any]:
+    if isinstance(server, RemoteMcpServer):
+        headers = [{"name": header, "value": value} for header, value in server.headers.items()]
+        return {"type": server.type, "name": name, "url": server.url, "headers": headers}
+    env = [{"name": variable, "value": value} for variable, value in _without_secrets(agent, server).items()]
+    return {"name": name, "command": server.command, "args": server.args, "env": env}
+
+
+def _without_secrets(agent: Agent, server: StdioMcpServer) -> dict[str, str]:
+    """Return the variables of a server, with the agent's credentials empty unless the blueprint gives them."""
+    return dict.fromkeys((*agent.credentials, *agent.secrets), "") | server.env
+
+
+async def _problem_of(
+    agent: Agent, task: Task, server: StdioMcpServer | RemoteMcpServer, agent_takes: Mapping[str, Any]
+) -> str | None:
+    if isinstance(server, StdioMcpServer):
+        return await _problem_of_program(agent, task, server)
+    if agent_takes.get(server.type) is not True:
+        return f"the agent does not connect to servers of type {server.type}"
+    return await asyncio.to_thread(_problem_of_url, server)
+
+
+async def _problem_of_program(agent: Agent, task: Task, server: StdioMcpServer) -> str | None:
+    program = shutil.which(server.command)
+    if program is None:
+        return f"there is no executable {server.command!r}"
+    started = Program(
+        [program, *server.args],
+        cwd=task.project_dir,
+        env={**os.environ, **_without_secrets(agent, server)},
+        stop_seconds=_STOP_SECONDS,
+        max_stderr_bytes=_STDERR_BYTES,
+        takes_input=True,
+    )
+    async with started as running:
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await Peer(running, lambda _: None).request(
+                    "initialize", dict(_INITIALIZE), idle_seconds=_CONNECT_SECONDS
+                )
+        except (AgentRefused, LineTooLong) as error:
+            return str(error)
+        except TimeoutError:
+            return "did not connect in time"
+        except AgentEnded:
+            await running.wait()
+            return (await running.stderr()).kept.decode(errors="replace").strip() or "it ended at once"
+        finally:
+            running.close_stdin()
+    return None
+
+
+def _problem_of_url(server: RemoteMcpServer) -> str | None:
+    """Return why a server does not answer. Of one of type `sse`, only the beginning of the stream is awaited."""
+    accepted = "text/event-stream"
+    body = None
+    if server.type == "http":
+        accepted = f"application/json, {accepted}"
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _INITIALIZE}).encode()
+    headers = {**server.headers, "Accept": accepted, "Content-Type": "application/json"}
+    request = urllib.request.Request(server.url, body, headers)  # noqa: S310  # the document's model wants http(s)
+    try:
+        with urllib.request.urlopen(request, timeout=_CONNECT_SECONDS):  # noqa: S310
+            return None
+    except urllib.error.HTTPError as error:
+        return f"it answered {error.code}"
+    except (OSError, ValueError) as error:
+        return str(error)

@@ -1,0 +1,154 @@
+"""The turns of a session: a prompt, what the agent sends meanwhile, and how a turn ends."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final
+
+from ao_executors.acp.agents import Agent
+from ao_executors.acp.failures import failure_of_refusal, failure_of_silence
+from ao_executors.acp.messages import Messages
+from ao_executors.acp.peer import AgentEnded, AgentRefused, JsonDocument, MethodUnknown, as_object
+from ao_executors.acp.permissions import CANCELLED, Permissions
+from ao_executors.acp.session import Session
+from ao_executors.acp.tools import ToolCalls
+from ao_executors.acp.usage import RunUsage
+from ao_executors.core import Answer, RunFailed, Task
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Usage
+from ao_protocol.framing import LineTooLong
+
+DEFAULT_IDLE_SECONDS: Final = 900.0
+_DRAIN_SHARE: Final = 0.25
+"""The part of the clean-up time in which a cancelled agent ends its turn."""
+_PROMPT: Final = "session/prompt"
+
+
+class Conversation:
+    """A `Model`: a session of an agent, for one run."""
+
+    def __init__(self, agent: Agent, task: Task, session: Session, usage: RunUsage) -> None:
+        config: Any = task.config  # checked against the config schema
+        self._idle_seconds = config.get("idle_seconds", DEFAULT_IDLE_SECONDS)
+        self._agent = agent
+        self._task = task
+        self._session = session
+        self._usage = usage
+        self._messages = Messages(task.events, streams=task.contract is None and config.get("streaming", True))
+        self._tools = ToolCalls(task.events)
+        self._permissions = Permissions(task, self._tools)
+        self._preface = session.preface
+
+    async def ask(self, text: str) -> Answer:
+        """Send a prompt and wait for the end of the turn.
+
+        Raises:
+            RunFailed: The turn ended without an answer.
+        """
+        prompt = [{"type": "text", "text": f"{self._preface}{text}"}]
+        self._preface = ""
+        self._messages.begin_turn()
+        self._usage.begin()
+        self._session.peer.serve = self._serve
+        response = await self._response_to({"sessionId": self._session.session_id, "prompt": prompt})
+        self._usage.take_response(response)
+        if self._usage.is_known:
+            self._task.events.emit(Usage(**self._usage.figures().model_dump()))
+        self._tools.close("failed", "the turn ended, and the agent did not report the end of the call")
+        answer = self._messages.answer(end_of_turn(response))
+        if not answer.text and self._tools.last_denial is not None:  # some agents end a turn like this
+            message = f"the agent ended its turn without an answer after a denied tool call: {self._tools.last_denial}"
+            raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller")
+        return answer
+
+    async def _response_to(self, params: JsonDocument) -> JsonDocument:
+        """Return the response to a prompt. If it does not come, the turn is cancelled."""
+        peer = self._session.peer
+        request_id: int | None = None
+        try:
+            request_id = await peer.send(_PROMPT, params, self._idle_seconds)
+            response = await peer.response(request_id, _PROMPT, self._idle_seconds)
+            request_id = None
+        except AgentRefused as error:
+            request_id = None
+            raise failure_of_refusal(self._agent, error) from error
+        except AgentEnded:
+            request_id = None
+            raise
+        except TimeoutError as error:
+            raise failure_of_silence("the turn", self._idle_seconds, "idle_seconds") from error
+        finally:
+            if request_id is not None:
+                await self._cancel(request_id)
+        return as_object(response)
+
+    async def _cancel(self, request_id: int) -> None:
+        """Cancel the turn and wait for its end, for a part of the clean-up time."""
+        peer = self._session.peer
+        seconds = self._task.limits.clean_up_seconds * _DRAIN_SHARE
+        self._permissions.is_cancelled = self._tools.is_cancelled = True
+        with suppress(AgentEnded, AgentRefused, LineTooLong, TimeoutError):
+            async with asyncio.timeout(seconds):
+                await peer.notify("session/cancel", {"sessionId": self._session.session_id})
+                for waiting in list(peer.unanswered):
+                    await peer.answer(waiting, CANCELLED)
+                await peer.response(request_id, _PROMPT, seconds)
+        self._tools.close("cancelled", "the turn was cancelled")
+
+    async def _serve(self, method: str, params: JsonDocument) -> object:
+        match method:
+            case "session/update":
+                if params.get("sessionId") == self._session.session_id:
+                    self._take(as_object(params.get("update")))
+                return None
+            case "session/request_permission":
+                self._messages.end_message()
+                return await self._permissions.answer(params)
+        raise MethodUnknown(method)
+
+    def _take(self, update: JsonDocument) -> None:
+        match update.get("sessionUpdate"):
+            case "agent_message_chunk":
+                self._usage.take_update(update)
+                self._messages.add(update)
+            case "tool_call" | "tool_call_update":
+                self._messages.end_message()
+                self._tools.take(update)
+            case "usage_update":
+                self._usage.take_update(update)
+                self._keep_budget()
+
+    def _keep_budget(self) -> None:
+        """End the run if it costs more than `limits.max_cost_usd`. Some agents do not tell the cost."""
+        limit, cost = self._task.invocation.limits.max_cost_usd, self._usage.figures().cost_usd
+        if limit is not None and cost is not None and cost > limit:
+            message = f"the run has cost ${cost:g}, and limits.max_cost_usd is {limit:g}"
+            raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
+
+
+def end_of_turn(response: JsonDocument) -> str:
+    """Return the stop reason of a turn that ended with an answer: `end_turn` or `max_tokens`.
+
+    Args:
+        response: The result of `session/prompt`. In version 1 it is the end of the turn; text alone is none.
+
+    Raises:
+        RunFailed: The turn ended without an answer, or there is no stop reason.
+    """
+    match response.get("stopReason"):
+        case "end_turn":
+            return "end_turn"
+        case "max_tokens":
+            return "max_tokens"
+        case "refusal":
+            raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
+        case "max_turn_requests":
+            message = "the turn reached the agent's limit of model requests; raise it in the agent's configuration"
+            raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
+        case "cancelled":
+            message = (
+                "the agent cancelled the turn, which nobody had asked for; a permission that was denied may do that"
+            )
+            raise RunFailed(ErrorType.TOOL_FAILED, message, origin="tool")
+        case unknown:
+            message = f"the agent ended the turn with stopReason {unknown!r}, which the protocol does not have"
+            raise RunFailed(ErrorType.INTERNAL_ERROR, message, origin="provider")
