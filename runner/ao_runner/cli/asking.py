@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+import termios
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -59,7 +60,8 @@ class TerminalAsker:
             if relayed.document["request_id"] == self._asked:
                 self._stop_asking()
                 if not self._has_given:
-                    click.echo(f"\n  {relayed.document['outcome']}, by {relayed.document['by']} elsewhere", err=True)
+                    by = {"person": "answered elsewhere: "}.get(str(relayed.document["by"]), "")
+                    click.echo(f"\n  {by}{relayed.document['outcome']}", err=True)
         if self._asked is None and self._waiting:
             self._ask(next(iter(self._waiting)))
 
@@ -73,8 +75,9 @@ class TerminalAsker:
             click.echo(f"  answer it elsewhere: ao answer {self._run_id} {request_id}", err=True)
             return
         self._prompt()
-        with suppress(ValueError):
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
+        with suppress(termios.error):  # what was typed before is no answer to what was not yet shown
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
 
     def _prompt(self) -> None:
         fields = self._waiting[self._asked or ""]

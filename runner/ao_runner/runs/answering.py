@@ -90,8 +90,12 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
 
 def _why_too_late(request: StoredRequest) -> str:
     told = f"request {request.request_id} of run {request.run_id} is not waiting any more"
+    if request.answer is not None and request.answered_by is None:
+        return f"{told}: nobody answered it in time"
     if request.answer is not None:
-        return f"{told}: {request.answered_by or 'the end of its time'} answered {json.dumps(request.answer)}"
+        return f"{told}: {request.answered_by} answered {json.dumps(_response(request.answer))}"
+    if request.is_parked:
+        return f"{told}: its session has another run now"
     return f"{told}: it was {request.outcome or 'left open by a run that ended'}"
 
 
