@@ -1,7 +1,6 @@
 """Ask the person at the terminal of `ao run`, while the run goes on and others may answer, too."""
 
 import asyncio
-import json
 import os
 import sys
 import termios
@@ -14,6 +13,7 @@ from ao_protocol.input_answers import InvalidAnswer, options_of, resolution_of
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.answers import lines_of
 from ao_runner.run_events import Relayed
+from ao_runner.runs.answering import value_from
 from ao_runner.runs.run import Listener
 
 Give = Callable[[str, JsonObject], None]
@@ -133,9 +133,4 @@ def answer_from(fields: JsonObject, text: str) -> JsonObject:
     schema = fields.get("schema")
     if schema is None:
         raise InvalidAnswer(f"{text[:40]!r} is no option; type a number from 1 to {len(options)}, or an id")
-    if isinstance(schema, dict) and schema.get("type") == "string":
-        return {"value": text}
-    try:
-        return {"value": json.loads(text)}
-    except ValueError as error:
-        raise InvalidAnswer(f"{text[:40]!r} is not JSON: {error}") from error
+    return {"value": value_from(schema, text)}

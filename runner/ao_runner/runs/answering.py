@@ -3,8 +3,11 @@
 import json
 from dataclasses import dataclass, replace
 
+from pydantic import JsonValue
+
 from ao_protocol.input_answers import InvalidAnswer, resolution_of
 from ao_protocol.wire import JsonObject
+from ao_runner.blueprints.written import NotInteroperable, parse_json
 from ao_runner.errors import RunnerError
 from ao_runner.runs.run_request import new_run_id
 from ao_runner.store.input_table import StoredRequest
@@ -33,7 +36,25 @@ class NoSuchRequest(RunnerError):
 
 
 class AnswerRefused(RunnerError):
-    """The answer does not fit the request, or another one counts."""
+    """The answer does not fit the request."""
+
+
+@dataclass(eq=False)
+class AnsweredBefore(RunnerError):
+    """Another answer counts, or the request waits no more."""
+
+    request: StoredRequest
+
+    def __str__(self) -> str:
+        request = self.request
+        told = f"request {request.request_id} of run {request.run_id} is not waiting any more"
+        if request.answer is not None and request.answered_by is None:
+            return f"{told}: nobody answered it in time"
+        if request.answer is not None:
+            return f"{told}: {request.answered_by} answered {json.dumps(_response(request.answer))}"
+        if request.is_parked:
+            return f"{told}: its session has another run now"
+        return f"{told}: it was {request.outcome or 'left open by a run that ended'}"
 
 
 def find_request(store: Store, run_id: str, wanted: str | None = None) -> StoredRequest:
@@ -70,8 +91,11 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
         by: Who answers, for other people.
 
     Raises:
-        AnswerRefused: The answer does not fit, another one was first, or the request waits no more.
+        AnswerRefused: The answer does not fit.
+        AnsweredBefore: Another one was first, or the request waits no more.
     """
+    if not request.is_waiting:
+        raise AnsweredBefore(request)
     try:
         resolution = resolution_of(request.fields, answer)
     except InvalidAnswer as error:
@@ -81,22 +105,11 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
         counts = store.answer_request(request.run_id, request.request_id, {**answer, "by": "person"}, by)
         request = find_request(store, request.run_id, request.request_id)  # it may have been parked meanwhile
         if not counts:
-            raise AnswerRefused(_why_too_late(request))
+            raise AnsweredBefore(request)
         if request.is_parked:
             next_run_id = _continue_parked(store, request)
     store.notify()
     return Answered(request, resolution.outcome, next_run_id)
-
-
-def _why_too_late(request: StoredRequest) -> str:
-    told = f"request {request.request_id} of run {request.run_id} is not waiting any more"
-    if request.answer is not None and request.answered_by is None:
-        return f"{told}: nobody answered it in time"
-    if request.answer is not None:
-        return f"{told}: {request.answered_by} answered {json.dumps(_response(request.answer))}"
-    if request.is_parked:
-        return f"{told}: its session has another run now"
-    return f"{told}: it was {request.outcome or 'left open by a run that ended'}"
 
 
 def _continue_parked(store: Store, request: StoredRequest) -> str | None:
@@ -123,3 +136,17 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
 
 def _response(answer: JsonObject) -> JsonObject:
     return {name: answer[name] for name in ("option_id", "value") if answer.get(name) is not None}
+
+
+def value_from(schema: JsonValue, text: str) -> JsonValue:
+    """Return the value that a person typed: a text if the schema asks for one, else JSON.
+
+    Raises:
+        InvalidAnswer: It is not JSON.
+    """
+    if isinstance(schema, dict) and schema.get("type") == "string":
+        return text
+    try:
+        return parse_json(text)
+    except NotInteroperable as error:
+        raise InvalidAnswer(f"{text[:40]!r} is not JSON: {error}") from error

@@ -9,6 +9,7 @@ from ao_protocol.errors import ErrorType
 from ao_runner.cli.waiting import is_patient
 from ao_runner.store.records import RunFilter, RunLimit, RunState, timestamp
 from ao_runner.store.store import Store
+from ao_server.pages.requests import RequestView, views_of
 from ao_server.pages.run_view import RunRow, rows_of
 
 MOST_RUNS: Final = 100
@@ -28,6 +29,7 @@ OF_LOSSES: Final = frozenset({ErrorType.ATTEMPT_LOST, ErrorType.SESSION_UNAVAILA
 class Attention:
     """The runs that need a person, by what is wrong; each list has at most `MOST_RUNS`."""
 
+    asking: Sequence[RequestView]
     waiting: Sequence[RunRow]
     contracts: Sequence[RunRow]
     lost: Sequence[RunRow]
@@ -48,6 +50,7 @@ def attention_of(store: Store) -> Attention:
     failed = rows_of(store, [state for state in store.search_runs(wanted) if _ended(state) >= since])
     of_type = {row.run_id: row.state.run.error_type for row in failed}
     return Attention(
+        asking=views_of(store.waiting_requests()[:MOST_RUNS]),
         waiting=[row for row in queued if row.waiting is not None and not is_patient(row.waiting)],
         contracts=[row for row in failed if of_type[row.run_id] in OF_CONTRACTS],
         lost=[row for row in failed if of_type[row.run_id] in OF_LOSSES],
