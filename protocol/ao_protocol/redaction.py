@@ -113,6 +113,27 @@ class Redactor:
         """
         return self._pattern.sub(_MASK, data) if self.may_be_in(data) else data
 
+    def settled_length(self, text: str) -> int:
+        """Return how much of a growing text can be shown, because text that follows cannot make it part of a secret.
+
+        Only exact copies of a secret count.
+
+        Args:
+            text: The text so far, or what of it is not shown yet.
+
+        Returns:
+            The number of characters before the first one that may belong to a secret that is not complete.
+        """
+        settled = min((_overlap_begin(text, value) for value in self.values), default=len(text))
+        while (begin := self._begin_of_secret_around(text, settled)) is not None:
+            settled = begin
+        return settled
+
+    def _begin_of_secret_around(self, text: str, cut: int) -> int | None:
+        """Return where a secret begins that lies on both sides of a cut."""
+        found = (text.find(value, max(0, cut - len(value) + 1), cut + len(value) - 1) for value in self.values)
+        return next((begin for begin in found if begin >= 0), None)
+
     def stream(self) -> "RedactedStream":
         """Return a redactor for a stream that arrives in chunks."""
         return RedactedStream(self._pattern if self._forms else None, self.longest_bytes)
@@ -138,6 +159,12 @@ class Redactor:
             return json.dumps(redacted, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return json.dumps(redacted).encode()
+
+
+def _overlap_begin(text: str, value: str) -> int:
+    """Return where the end of a text is the beginning of a value, without its end; else the length of the text."""
+    sizes = range(min(len(value) - 1, len(text)), 0, -1)
+    return len(text) - next((size for size in sizes if text.endswith(value[:size])), 0)
 
 
 def _lines_of(value: str) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
-from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
+from ao_executors.claude_code.config import ASKING_PERMISSION_MODE, DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
 from ao_executors.core import RunContext
 from ao_protocol.contracts import JsonFormat, Strategy, native_schema
 from ao_protocol.contracts.validation import Catalogue
@@ -59,7 +59,7 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
     config: Any = context.config
     invocation = context.invocation
     # The tools of the blueprint's MCP servers are allowed: an agent is useless without them.
-    allowed = [*config.get("allowed_tools", ()), *(f"mcp__{name}" for name in _mcp_servers(invocation))]
+    allowed = [*config.get("allowed_tools", ()), *(f"mcp__{name}" for name in blueprint_servers(invocation))]
     contract, json_schema = context.contract, None
     if contract is not None and contract.strategy is Strategy.NATIVE and isinstance(contract.format, JsonFormat):
         json_schema = json.dumps(adapt_to_cli(native_schema(contract.format.schema).document))
@@ -69,7 +69,8 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
         "--system-prompt-file": files.system_prompt,
         "--mcp-config": files.mcp_config,
         "--debug-file": files.log,
-        "--permission-mode": config.get("permission_mode", DEFAULT_PERMISSION_MODE),
+        "--permission-mode": permission_mode(context),
+        "--permission-prompt-tool": "stdio" if asks_a_person(context) else None,
         "--setting-sources": ",".join(config.get("setting_sources", ())),
         "--tools": ",".join(config.get("tools", DEFAULT_TOOLS)),
         "--allowedTools": ",".join(allowed) or None,
@@ -82,7 +83,22 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
         "--json-schema": json_schema,
     }
     written = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
-    return ["--verbose", "--strict-mcp-config", *written, *(f"--add-dir={path}" for path in config.get("add_dirs", ()))]
+    switches = ["--verbose", "--strict-mcp-config"]
+    if contract is None and config.get("streaming", True):
+        switches.append("--include-partial-messages")
+    return [*switches, *written, *(f"--add-dir={path}" for path in config.get("add_dirs", ()))]
+
+
+def permission_mode(context: RunContext) -> str:
+    """Return the CLI's permission mode: that of the configuration, or one that fits whether a person is asked."""
+    config: Any = context.config
+    usual = ASKING_PERMISSION_MODE if context.limits.takes_input else DEFAULT_PERMISSION_MODE
+    return str(config.get("permission_mode", usual))
+
+
+def asks_a_person(context: RunContext) -> bool:
+    """Return whether a person is asked about tool calls that nothing decides."""
+    return context.limits.takes_input and permission_mode(context) == ASKING_PERMISSION_MODE
 
 
 def budget_usd(context: RunContext) -> float | None:
@@ -98,10 +114,11 @@ def mcp_config(invocation: Invocation) -> dict[str, object]:
     blueprint gives to the server. The CLI expands `${NAME}` in every text of an entry, including URLs and headers, so
     each `${` is escaped here.
     """
-    return {"mcpServers": {name: _entry(server) for name, server in _mcp_servers(invocation).items()}}
+    return {"mcpServers": {name: _entry(server) for name, server in blueprint_servers(invocation).items()}}
 
 
-def _mcp_servers(invocation: Invocation) -> Mapping[str, StdioMcpServer | RemoteMcpServer]:
+def blueprint_servers(invocation: Invocation) -> Mapping[str, StdioMcpServer | RemoteMcpServer]:
+    """Return the MCP servers of the blueprint by name."""
     blueprint = invocation.agent_blueprint
     return (blueprint.mcp_servers or {}) if blueprint is not None else {}
 

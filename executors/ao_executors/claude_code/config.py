@@ -7,6 +7,8 @@ from typing import Any, Final
 
 PERMISSION_MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
 DEFAULT_PERMISSION_MODE: Final = "dontAsk"
+ASKING_PERMISSION_MODE: Final = "default"
+"""The mode in which a person is asked, and the default mode of a run whose requests are answered."""
 DEFAULT_TOOLS: Final = ("Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "WebSearch", "Write")
 DEFAULT_MAX_API_RETRIES: Final = 4
 DEFAULT_MAX_RETRY_DELAY_SECONDS: Final = 60.0
@@ -27,7 +29,8 @@ CONFIG_SCHEMA: Final[dict[str, Any]] = {
         "permission_mode": {
             "enum": list(PERMISSION_MODES),
             "default": DEFAULT_PERMISSION_MODE,
-            "description": "dontAsk denies what is not allowed in advance; bypassPermissions allows everything.",
+            "description": "dontAsk denies what is not allowed in advance; bypassPermissions allows everything;"
+            " default asks a person, and is the default of a run whose requests are answered.",
         },
         "setting_sources": {
             "type": "array",
@@ -55,6 +58,11 @@ CONFIG_SCHEMA: Final[dict[str, Any]] = {
             "type": "number",
             "exclusiveMinimum": 0,
             "description": "The lower of this and limits.max_cost_usd applies.",
+        },
+        "streaming": {
+            "type": "boolean",
+            "default": True,
+            "description": "Report text while the model writes it; never under an output contract.",
         },
         "add_dirs": {
             "type": "array",

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ao_executors.claude_code.api_errors import RetryPolicy, origin_of, type_of_api_error
 from ao_executors.claude_code.arguments import budget_usd
 from ao_executors.claude_code.cli_files import ApiErrorLog, SessionLock, shortened
+from ao_executors.claude_code.permissions import Permissions
 from ao_executors.claude_code.process import ClaudeProcess
 from ao_executors.claude_code.sdk import (
     AssistantMessage,
@@ -21,6 +22,7 @@ from ao_executors.claude_code.sdk import (
     ProcessError,
     RateLimitEvent,
     ResultMessage,
+    StreamEvent,
     SystemMessage,
     Transport,
     UserMessage,
@@ -28,7 +30,7 @@ from ao_executors.claude_code.sdk import (
 from ao_executors.claude_code.turn_events import ToolEvents, Transcript
 from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import Answer, RunContext, RunFailed, Task
-from ao_executors.core.executor import refused
+from ao_executors.core.executor import input_required, refused
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound, Usage, UsageFigures
@@ -67,14 +69,18 @@ async def connection(
         RunFailed: The CLI ended, does not know the session, or a required MCP server is not available.
     """
     transport = _ProcessTransport(process)
-    client = ClaudeSDKClient(ClaudeAgentOptions(verbatim_prompts=True), transport=transport)
+    permissions = Permissions(context)
+    options = ClaudeAgentOptions(verbatim_prompts=True, hooks=permissions.hooks)  # type: ignore[arg-type]  # by event
+    if permissions.asks:
+        options.can_use_tool = permissions.can_use
+    client = ClaudeSDKClient(options, transport=transport)
     try:
         await client.connect()
         for text in process.texts:  # the prompt and the secrets: a CLI that has answered has read them
             text.forget()
         unavailable = await _unavailable_servers(client, context)
         has_budget = budget_usd(context) is not None
-        yield ClaudeConnection(client, transport, lock, unavailable, has_budget=has_budget)
+        yield ClaudeConnection(client, transport, lock, unavailable, permissions, has_budget=has_budget)
     except ClaudeSDKError as error:
         raise failure_of_sdk(error) from error
     finally:
@@ -90,6 +96,7 @@ class ClaudeConnection:
         transport: "_ProcessTransport",
         lock: SessionLock,
         unavailable: dict[str, str],
+        permissions: Permissions,
         *,
         has_budget: bool,
     ) -> None:
@@ -97,6 +104,7 @@ class ClaudeConnection:
         self._transport = transport
         self._lock = lock
         self._unavailable = unavailable
+        self._permissions = permissions
         self._has_budget = has_budget
         self._limit = UsageLimit()  # of the CLI, which does not report it again in the next conversation
         self._spent_usd = 0.0
@@ -125,6 +133,7 @@ class ClaudeConnection:
         log = self._transport.process.api_errors
         spent = self._spent_usd
         claude = ClaudeConversation(self._client, task, self._lock, log, self._limit, spent_before_usd=spent)
+        self._permissions.begin(task, claude.tools)
         self._transport.is_asked = True
         try:
             yield claude
@@ -202,7 +211,7 @@ class ClaudeConversation:
         self._has_warned = False
         self._spent_before_usd = spent_before_usd
         self._transcript = Transcript(task.events, holds_back=task.contract is not None)
-        self._tools = ToolEvents(task.events, task.config)
+        self.tools = ToolEvents(task.events, task.config)
         self._retries = RetryPolicy.of(task.config)
         self._is_bound = False
 
@@ -212,7 +221,8 @@ class ClaudeConversation:
         Raises:
             RunFailed: The API, a limit or the CLI ended the turn without an answer.
         """
-        await self._client.query(text)
+        if text:  # a resume with answers adds no user message: the CLI goes on with the call that it has deferred
+            await self._client.query(text)
         has_ended = False
         try:
             result = await self._read_turn()
@@ -229,7 +239,7 @@ class ClaudeConversation:
                 await self._client.interrupt()
                 async for message in self._client.receive_response():
                     if isinstance(message, UserMessage):
-                        self._tools.finish_from(message, is_interrupted=True)
+                        self.tools.finish_from(message, is_interrupted=True)
         except (ClaudeSDKError, TimeoutError):
             self.is_lost = True
 
@@ -240,10 +250,13 @@ class ClaudeConversation:
             match message:
                 case SystemMessage(subtype="init", data=data):
                     self._bind_once(data["session_id"], data.get("model"))
+                case StreamEvent(event=event, parent_tool_use_id=None):
+                    self._transcript.stream(event)
                 case SystemMessage(subtype="api_retry", data=data):
+                    self._transcript.end_stream()
                     self._task.events.emit(self._retries.event_for(data, await self._api_errors.next_words()))
                 case SystemMessage(subtype="permission_denied", data=data):
-                    self._tools.deny(data)
+                    self.tools.deny(data)
                 case AssistantMessage() | UserMessage():
                     self._take(message)
                 case RateLimitEvent(rate_limit_info=info):
@@ -258,11 +271,11 @@ class ClaudeConversation:
         if isinstance(message, AssistantMessage):
             if is_main:
                 self._transcript.add(message)
-            self._tools.start_from(message)
+            self.tools.start_from(message)
         else:
             if is_main:
                 self._transcript.add_user(message)
-            self._tools.finish_from(message)
+            self.tools.finish_from(message)
 
     def _bind_once(self, session_id: str, model: str | None) -> None:
         if not self._is_bound:
@@ -279,6 +292,8 @@ class ClaudeConversation:
 
     async def _end_turn(self, result: ResultMessage) -> Answer:
         self._count(result)
+        if result.deferred_tool_use is not None:
+            raise input_required(self._task.inputs.parked)
         if result.subtype == _NO_STRUCTURED_OUTPUT:
             # The CLI has given up; the contract decides whether the model is asked again.
             return self._transcript.answer("end_turn")

@@ -22,8 +22,11 @@ DESCRIPTION: Final = {
         "multi_turn": True,
         "prepare": True,
         "cancel": True,
+        "streaming": True,
         "check": True,
         "trace": True,
+        "input": True,
+        "input_parking": True,
         "output_schema": {
             "strategies": ["system_prompt", "prompt", "extract", "native"],
             "formats": ["agent_response"],

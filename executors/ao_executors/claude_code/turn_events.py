@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE
 from ao_executors.claude_code.sdk import AssistantMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
-from ao_executors.core import Answer, Emitter, RunFailed
+from ao_executors.core import Answer, Emitter, MessageStream, RunFailed
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Message, ToolFinished, ToolStarted
@@ -34,8 +34,9 @@ _PLAIN_COMMAND: Final = re.compile(r"([A-Za-z][\w+-]*)( [\w+:,@-][\w.+:,@=-]*)*"
 class Transcript:
     """The messages of a turn. The CLI sends a message block by block under one message id.
 
-    A block becomes an event at once. With `holds_back`, a message becomes an event when another message or a tool call
-    follows: the last message of a turn is the answer, and an invalid answer must not appear in an event (AOX-175).
+    A block becomes an event at once, and its pieces before it if the CLI sends them. With `holds_back`, a message
+    becomes an event when another message or a tool call follows: the last message of a turn is the answer, and an
+    invalid answer must not appear in an event (AOX-175). The CLI sends no pieces then.
     """
 
     def __init__(self, events: Emitter, *, holds_back: bool) -> None:
@@ -47,19 +48,43 @@ class Transcript:
         self._unsaid: list[str] = []
         self._said_ids: set[str] = set()
         self._continues = False
+        self._streamed_id = ""
+        self._stream: MessageStream | None = None
 
     def begin_turn(self) -> None:
         """Forget the previous message."""
         self.api_error = None
         self._message_id, self._texts, self._unsaid, self._continues = "", [], [], False
+        self._stream = None
+
+    def stream(self, event: Mapping[str, Any]) -> None:
+        """Process an event of the model's stream, of which the pieces of text are reported."""
+        match event:
+            case {"type": "message_start", "message": {"id": str(message_id)}}:
+                self.end_stream()
+                self._streamed_id = message_id
+            case {"type": "content_block_start"}:
+                self.end_stream()
+            case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
+                if self._stream is None:
+                    self._stream = MessageStream(self._events, self._unused_id(self._streamed_id))
+                self._stream.add(text)
+
+    def end_stream(self, text: str | None = None) -> None:
+        """End a block whose pieces are reported. Without `text` it broke off, and the pieces are all of it."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.end(text)
 
     def add(self, message: AssistantMessage) -> None:
         """Add one block. A message by which the CLI reports an API error only sets `api_error`."""
+        message_id = message.message_id or message.uuid or "msg"
+        if message_id != self._streamed_id:
+            self.end_stream()
         if message.error is not None or message.model == _BY_THE_CLI:
             self.api_error = message.error or "unknown"
             return
         self.api_error = None
-        message_id = message.message_id or message.uuid or "msg"
         if message_id != self._message_id and not self._continues:
             self._show()
             self._texts = []
@@ -67,12 +92,16 @@ class Transcript:
         for block in message.content:
             if isinstance(block, TextBlock):
                 self._texts.append(block.text)
+                if self._stream is not None:
+                    self.end_stream(block.text)
+                    continue
                 self._unsaid.append(block.text)
                 if not self._holds_back:
                     self._show()
             elif isinstance(block, ToolUseBlock) and block.name == OUTPUT_TOOL:
                 self._withhold()
             elif isinstance(block, ToolUseBlock):
+                self.end_stream()
                 self._show()
                 self._texts = []
 
@@ -85,10 +114,11 @@ class Transcript:
 
     def answer(self, stop_reason: str, native: NativeOutput | None = None) -> Answer:
         """Return the last message of the turn, with the structured output if `native` is given."""
+        self.end_stream()
         text = "".join(self._texts)
         return Answer(
             text=text,
-            message_id=self._unused_id(),
+            message_id=self._unused_id(self._message_id),
             # For a caller, the call of the output tool is the end of the turn.
             stop_reason="end_turn" if native is not None else stop_reason,
             truncated=stop_reason == "max_tokens",
@@ -105,12 +135,13 @@ class Transcript:
         text = "".join(self._unsaid)
         if text:
             content = [MessageText(text=text)]
-            self._events.emit(Message(message_id=self._unused_id(), role="assistant", content=content))
+            message_id = self._unused_id(self._message_id)
+            self._events.emit(Message(message_id=message_id, role="assistant", content=content))
         self._unsaid = []
 
-    def _unused_id(self) -> str:
+    def _unused_id(self, message_id: str) -> str:
         """Return a message id that is unique in the run (AOX-083): one message may become several events."""
-        base = self._message_id or "msg"
+        base = message_id or "msg"
         number = 1
         while (unused := base if number == 1 else f"{base}.{number}") in self._said_ids:
             number += 1
@@ -125,6 +156,16 @@ class ToolEvents:
         self._events = events
         self._config: Any = config  # checked against the config schema
         self._open: dict[str, ToolUseBlock] = {}
+        self._refused: dict[str, str] = {}
+
+    @property
+    def open_count(self) -> int:
+        """The number of calls without a result."""
+        return len(self._open)
+
+    def refuse(self, call_id: str, reason: str) -> None:
+        """Take note that a person did not allow a call, whose result follows."""
+        self._refused[call_id] = reason
 
     def start_from(self, message: AssistantMessage) -> None:
         """Begin the tool calls in a message."""
@@ -142,7 +183,8 @@ class ToolEvents:
         """
         call = self._open.pop(denial["tool_use_id"], None)
         if call is not None:
-            self._finish_denied(call, _what_allows(call.name, call.input, denial, self._config))
+            reason = self._refused.pop(call.id, None)
+            self._finish_denied(call, reason or _what_allows(call.name, call.input, denial, self._config))
 
     def finish_from(self, message: UserMessage, *, is_interrupted: bool = False) -> None:
         """End the calls whose results are in a message.
@@ -158,7 +200,9 @@ class ToolEvents:
             blocks = result.content or []
             text = blocks if isinstance(blocks, str) else "\n".join(str(block.get("text", block)) for block in blocks)
             error = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
-            if result.is_error and is_interrupted:
+            if result.is_error and call.id in self._refused:
+                self._finish_denied(call, self._refused.pop(call.id))
+            elif result.is_error and is_interrupted:
                 self._finish(call, status="cancelled", error=error)
             elif result.is_error and f"{call.name} {_LEFT_OUT}" in text:
                 is_disallowed = call.name in self._config.get("disallowed_tools", ())

@@ -21,6 +21,7 @@ from ao_executors.core.executor import (
     TextResult,
 )
 from ao_executors.core.inputs import ALLOW_OR_DENY, UNANSWERED, InputOption, InputRequest, Inputs
+from ao_executors.core.message_stream import MessageStream
 from ao_executors.core.serve import serve
 from ao_executors.core.stdio import NobodyReads
 
@@ -35,6 +36,7 @@ __all__ = [
     "InputOption",
     "InputRequest",
     "Inputs",
+    "MessageStream",
     "Model",
     "NobodyReads",
     "Perform",

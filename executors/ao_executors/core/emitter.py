@@ -21,6 +21,7 @@ from ao_protocol.framing import MAX_DEPTH, MAX_EVENT_BYTES, MAX_SAFE_INTEGER, No
 
 if TYPE_CHECKING:
     from ao_protocol.events import Body
+    from ao_protocol.redaction import Redactor
 
 _Fields: TypeAlias = Mapping[str, object]
 
@@ -101,7 +102,7 @@ class Emitter:
         self._write = write
         self._identity = {"session_id": session_id, "run_id": run_id}
         self._now = now
-        self._redact = _redaction_of(tuple(secret for secret in secrets if secret))
+        self._redactor = _redactor_of(tuple(secret for secret in secrets if secret))
         self._open_tools: dict[str, str] = {}
         self._open_requests: dict[str, None] = {}
         self._retry_at = 0.0
@@ -116,7 +117,7 @@ class Emitter:
             An emitter with the same session, secrets and line limit.
         """
         following = Emitter(self._write, run_id=run_id, session_id=self._identity["session_id"], now=self._now)
-        following._redact, following.max_event_bytes = self._redact, self.max_event_bytes
+        following._redactor, following.max_event_bytes = self._redactor, self.max_event_bytes
         following.bound_session = self.bound_session
         return following
 
@@ -133,6 +134,17 @@ class Emitter:
         if time.monotonic() < self._retry_at:
             return "retry_wait"
         return "tool" if self._open_tools else "model"
+
+    def settled_length(self, text: str) -> int:
+        """Return how many characters of a growing text cannot be the beginning of a secret.
+
+        Args:
+            text: The text that is not written yet.
+
+        Returns:
+            The length of the part that can be written without the rest.
+        """
+        return len(text) if self._redactor is None else self._redactor.settled_length(text)
 
     def emit(self, body: "Body") -> None:
         """Write an event.
@@ -199,7 +211,7 @@ class Emitter:
             line = encode_line({**envelope, **fields})
         if len(line) > self.max_event_bytes:
             line = shrink({**envelope, **fields}, self.max_event_bytes)
-        line = self._redact(line)
+        line = line if self._redactor is None else _without_secrets(line, self._redactor)
         if event_type not in _NO_PROGRESS:
             self._retry_at = 0.0
             self.last_progress_seq = self.seq + 1
@@ -222,20 +234,19 @@ class Emitter:
 
 
 @lru_cache(maxsize=1)
-def _redaction_of(secrets: tuple[str, ...]) -> Callable[[bytes], bytes]:
-    """Return a function that removes secrets from the strings of a line. Without secrets it imports nothing."""
+def _redactor_of(secrets: tuple[str, ...]) -> "Redactor | None":
+    """Return what removes secrets from the strings of a line. Without secrets it imports nothing."""
     if not secrets:
-        return lambda line: line
+        return None
     from ao_protocol.redaction import Redactor
 
-    redactor = Redactor({str(number): secret for number, secret in enumerate(secrets)})
+    return Redactor({str(number): secret for number, secret in enumerate(secrets)})
 
-    def redacted(line: bytes) -> bytes:
-        without = redactor.line(line)
-        # Two keys of a payload that were different secrets are equal now. Parsing keeps one of them.
-        return line if without is line else encode_line(json.loads(without))
 
-    return redacted
+def _without_secrets(line: bytes, redactor: "Redactor") -> bytes:
+    without = redactor.line(line)
+    # Two keys of a payload that were different secrets are equal now. Parsing keeps one of them.
+    return line if without is line else encode_line(json.loads(without))
 
 
 def _interoperable_fields(event_type: str, fields: _Fields) -> dict[str, object]:

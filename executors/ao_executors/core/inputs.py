@@ -53,6 +53,8 @@ class InputRequest:
         default: The id of the option that applies if nobody answers; its effect is not `allow`.
         tool_call_id: The id of the tool call that waits.
         tool_input: Its exact input, as JSON.
+        can_park: Returns whether a resume could continue the run at this request. If not, `park` lets it expire, and
+            the run goes on.
     """
 
     request_id: str
@@ -63,6 +65,7 @@ class InputRequest:
     default: str | None = None
     tool_call_id: str | None = None
     tool_input: object = None
+    can_park: Callable[[], bool] = lambda: True
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields of the `input_requested` event."""
@@ -98,7 +101,7 @@ class Inputs:
         """Called once when the run is parked."""
         self._events = events
         self._given = dict(given)
-        self._waiting: dict[str, tuple[dict[str, Any], asyncio.Future[Resolution]]] = {}
+        self._waiting: dict[str, tuple[InputRequest, asyncio.Future[Resolution]]] = {}
         self.parked: list[dict[str, Any]] = []
         """The fields of the requests that were open when the run was parked. Its work then ends, so that a resume
         can continue it."""
@@ -118,10 +121,9 @@ class Inputs:
         Raises:
             EventTooLarge: The request does not fit into an event.
         """
-        fields = request.to_fields()
         answer: asyncio.Future[Resolution] = asyncio.get_running_loop().create_future()
-        self._events.emit_fields("input_requested", fields)
-        self._waiting[request.request_id] = (fields, answer)
+        self._events.emit_fields("input_requested", request.to_fields())
+        self._waiting[request.request_id] = (request, answer)
         try:
             if request.request_id in self._given:
                 self.receive(request.request_id, self._given.pop(request.request_id))
@@ -138,12 +140,12 @@ class Inputs:
         """
         from ao_protocol.input_answers import InvalidAnswer, resolution_of  # most runs ask nothing
 
-        fields, answer = self._waiting.get(request_id, (None, None))
-        if fields is None or answer is None or answer.done():
+        request, answer = self._waiting.get(request_id, (None, None))
+        if request is None or answer is None or answer.done():
             self._ignore(f"no request {request_id!r} is open")
             return
         try:
-            self._resolve(request_id, resolution_of(fields, response))
+            self._resolve(request_id, resolution_of(request.to_fields(), response))
         except InvalidAnswer as error:
             self._ignore(f"the answer to request {request_id!r} is not valid: {error}")
 
@@ -151,13 +153,12 @@ class Inputs:
         """Resolve the open requests as expired, so that the run ends as `input_required`; without one, do nothing."""
         from ao_protocol.input_answers import Resolution
 
-        waiting = {name: fields for name, (fields, answer) in self._waiting.items() if not answer.done()}
-        if not waiting:
-            return
-        self.parked += waiting.values()
-        for request_id in waiting:
-            self._resolve(request_id, Resolution("expired", "timeout"))
-        self.when_parked()
+        waiting = [request for request, answer in self._waiting.values() if not answer.done()]
+        self.parked += [request.to_fields() for request in waiting if request.can_park()]
+        for request in waiting:
+            self._resolve(request.request_id, Resolution("expired", "timeout"))
+        if self.parked:
+            self.when_parked()
 
     def _resolve(self, request_id: str, resolution: "Resolution") -> None:
         self._events.emit_fields("input_resolved", resolution.to_fields(request_id))

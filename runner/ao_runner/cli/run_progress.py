@@ -39,6 +39,7 @@ from ao_protocol.events import (
     Usage,
     UsageFigures,
 )
+from ao_runner.cli.message_tail import MessageTail
 from ao_runner.cli.options import Style, wants_colour
 from ao_runner.cli.printing import plain_text, print_json, shorten
 from ao_runner.errors import RunnerError
@@ -350,7 +351,7 @@ class PlainProgress(Ready):
 
 
 class LiveProgress(PlainProgress):
-    """The progress of a run on a terminal: past events above, the current activity and its duration below."""
+    """The progress of a run on a terminal: past events, the message that is being written, and the current activity."""
 
     def __init__(self, attempts: int | None, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console
@@ -361,6 +362,7 @@ class LiveProgress(PlainProgress):
         self._attempt, self._attempts = 1, attempts
         self._doing = "starting"
         self._open_tools: dict[str, str] = {}
+        self._writing = MessageTail()
         self._console: Console = Console(stderr=True, highlight=False)
         self._spinner = Spinner("dots")
         self._live = Live(get_renderable=self._status, console=self._console, transient=True, refresh_per_second=8)
@@ -385,6 +387,7 @@ class LiveProgress(PlainProgress):
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the lines for the event, and update the current activity."""
+        self._writing.receive(relayed.event.body)
         super().on_event(relayed)
         match relayed.event.body:
             case ToolStarted(tool_call_id=call, tool_name=name):
@@ -418,13 +421,14 @@ class LiveProgress(PlainProgress):
             _silence(sys.stderr)  # the terminal is gone
 
     def _status(self) -> "RenderableType":
+        from rich.console import Group
         from rich.text import Text
 
         doing = f"running {', '.join(self._open_tools.values())}" if self._open_tools else self._doing
         attempt = f" · attempt {self._attempt} of {self._attempts}" if self._attempts else ""
         elapsed = int(self._clock() - self._began_at)
         self._spinner.update(text=Text(f"{doing}{attempt} · {elapsed // 60}:{elapsed % 60:02d}", style="cyan"))
-        return self._spinner
+        return Group(*self._writing.lines(self._console), self._spinner)
 
 
 def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected_in: str | None = None) -> None:

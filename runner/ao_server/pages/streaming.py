@@ -15,7 +15,7 @@ from ao_server.api.runs import states_of
 from ao_server.api.streams import EVENTS_AT_ONCE, PING_SECONDS
 from ao_server.context import ServerContext
 from ao_server.event_log import EventPosition, LoggedEvent, events_after
-from ao_server.pages.timeline import entry_of, without_deltas_of_messages
+from ao_server.pages.timeline import entry_of, with_joined_pieces
 from ao_server.shapes import status_of_run
 
 BETWEEN_LISTS_SECONDS: Final = 0.5
@@ -60,7 +60,7 @@ async def timeline_stream(
         events = list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
         by_id = {state.run.run_id: state for state in states}
         entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
-        html = "".join(entry.html for entry in without_deltas_of_messages(entries))
+        html = "".join(entry.html for entry in with_joined_pieces(entries))
         now = [(state.run.run_id, status_of_run(state), state.attempt) for state in every]
         if now != progress or any(kind in event.line for event in events for kind in SHOWN_IN_HEADS):
             html += head(store, states)

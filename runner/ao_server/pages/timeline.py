@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import islice
 from typing import Final
@@ -35,6 +35,9 @@ from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after
 from ao_server.pages.rendering import fragment
 
 EVENTS_OF_PAGE: Final = 100
+MOST_READ: Final = 1_600
+"""How many events are read for a page if most of them are pieces of messages, which a page shows as one entry."""
+CHARACTERS_OF_PIECES: Final = 10_000
 CHARACTERS_OF_PAGE: Final = 80_000
 """Maximum size of the timeline of a page, as HTML."""
 CHARACTERS_OF_TEXT: Final = 2_000
@@ -80,6 +83,11 @@ class Entry:
     def html(self) -> str:
         """The entry as HTML."""
         return fragment("_entry.html", entry=self)
+
+    @property
+    def message(self) -> tuple[str, str]:
+        """The run and the id of a message or of its pieces: another run may have a message with the same id."""
+        return self.run_id, self.shown.message_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,23 +234,44 @@ def window_of(store: Store, states: Sequence[RunState], until: tuple[str, int] |
         states: The runs, oldest first, at least one.
         until: A run and the `seq` of the first event that is not shown.
     """
-    run_id, seq = _begin(states, until)
-    by_id = {state.run.run_id: state for state in states}
-    of_run = states[0].run.run_id if len(states) == 1 else None
-    position = store.position_of(run_id, seq)
-    events = events_after(store, states[0].run.session_id, EventPosition(position, max(0, seq - 1)), of_run)
-    found = [*islice(_before(events, until), EVENTS_OF_PAGE)]
-    entries = [entry for event in found if (entry := entry_of(event, by_id)) is not None]
-    first, parts = _newest_that_fit([(entry, entry.html) for entry in without_deltas_of_messages(entries)])
+    most = EVENTS_OF_PAGE
+    while True:
+        run_id, seq = _begin(states, until, most)
+        begins_at_first = (run_id, seq) == (states[0].run.run_id, 1)
+        found, entries = _read(
+            store, states, EventPosition(store.position_of(run_id, seq), max(0, seq - 1)), until, most
+        )
+        if begins_at_first or len(entries) >= EVENTS_OF_PAGE // 2 or most >= MOST_READ:
+            break
+        most *= 4
+    first, parts = _newest_that_fit([(entry, entry.html) for entry in entries])
     is_cut = first is not None and first is not entries[0]
     begin = (first.run_id, first.id.seq) if first is not None and is_cut else (run_id, seq)
     earlier = f"{begin[0]}.{begin[1]}" if begin != (states[0].run.run_id, 1) and found else None
     return Window("".join(parts), found[-1].id if found else FIRST, earlier, until is None)
 
 
-def _begin(states: Sequence[RunState], until: tuple[str, int] | None) -> tuple[str, int]:
-    """Return the run and the `seq` from which on there are as many events as a page has."""
-    left, is_before = EVENTS_OF_PAGE, until is None
+def _read(
+    store: Store, states: Sequence[RunState], begin: EventPosition, until: tuple[str, int] | None, most: int
+) -> tuple[list[LoggedEvent], list[Entry]]:
+    """Return the events of a window, and its entries."""
+    by_id = {state.run.run_id: state for state in states}
+    of_run = states[0].run.run_id if len(states) == 1 else None
+    session_id = states[0].run.session_id
+    found = [*islice(_before(events_after(store, session_id, begin, of_run), until), most)]
+    entries = with_joined_pieces([entry for event in found if (entry := entry_of(event, by_id)) is not None])
+    incomplete = {entry.message for entry in entries if entry.shown.kind == "delta"}
+    if until is not None and incomplete:
+        behind = islice(events_after(store, session_id, found[-1].id, of_run), MOST_READ)
+        later = (entry_of(event, by_id) for event in behind)
+        whole = {entry.message for entry in later if entry is not None and entry.shown.kind == "message"}
+        entries = [entry for entry in entries if entry.shown.kind != "delta" or entry.message not in whole]
+    return found, entries
+
+
+def _begin(states: Sequence[RunState], until: tuple[str, int] | None, most: int) -> tuple[str, int]:
+    """Return the run and the `seq` from which on there are `most` events, or the first of all."""
+    left, is_before = most, until is None
     for state in reversed(states):
         run_id, last = state.run.run_id, state.last_seq
         if until is not None and run_id == until[0]:
@@ -261,10 +290,25 @@ def _before(events: Iterator[LoggedEvent], until: tuple[str, int] | None) -> Ite
         yield event
 
 
-def without_deltas_of_messages(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries without the parts of messages that are among them as a whole."""
-    whole = {entry.shown.message_id for entry in entries if entry.shown.kind == "message"}
-    return [entry for entry in entries if entry.shown.kind != "delta" or entry.shown.message_id not in whole]
+def with_joined_pieces(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries without the pieces of messages that are among them; other pieces of a message are joined."""
+    whole = {entry.message for entry in entries if entry.shown.kind == "message"}
+    joined: list[Entry] = []
+    for entry in entries:
+        if entry.shown.kind == "delta" and entry.message in whole:
+            continue
+        last = joined[-1] if joined else None
+        if (
+            entry.shown.kind == "delta"
+            and last is not None
+            and last.shown.kind == "delta"
+            and last.message == entry.message
+        ):
+            text = (last.shown.text.text + entry.shown.text.text)[-CHARACTERS_OF_PIECES:]
+            joined[-1] = replace(last, shown=replace(last.shown, text=Excerpt(text)))
+        else:
+            joined.append(entry)
+    return joined
 
 
 def _newest_that_fit(written: list[tuple[Entry, str]]) -> tuple[Entry | None, list[str]]:

@@ -85,7 +85,12 @@
     if (!timeline) return;
     const whole = new Set();
     for (const entry of timeline.querySelectorAll(".message")) whole.add(entry.dataset.message);
-    for (const part of timeline.querySelectorAll(".delta")) if (whole.has(part.dataset.message)) part.remove();
+    for (const part of timeline.querySelectorAll(".delta")) {
+      const before = part.previousElementSibling;
+      const isNext = before?.matches(".delta") && before.dataset.message === part.dataset.message;
+      if (isNext) before.append(part.textContent);
+      if (isNext || whole.has(part.dataset.message)) part.remove();
+    }
     while (timeline.children.length > MOST_ENTRIES) timeline.firstElementChild.remove();
   });
 })();

@@ -80,16 +80,30 @@ def test_a_page_that_loses_its_server_comes_back_without_a_doubled_entry(serve: 
     assert page.locator("#timeline .tool").count() == 80
 
 
-def test_a_message_takes_the_place_of_its_pieces(scripted: Served, open_page: Open) -> None:
+def test_a_message_takes_the_place_of_its_pieces(scripted: Served, open_page: Open, tmp_path: Path) -> None:
     scripted.add_agent({"name": "piecewise", "profile": str(MINIATURES / "speaks_in_pieces.py")})
-    run_id = start_scripted(scripted, "piecewise")["run_id"]
+    run_id = start_scripted(scripted, "piecewise", str(tmp_path / "goes_on"))["run_id"]
     page = open_page(f"{scripted.url}/ui/runs/{run_id}")
-    expect(page.locator("#timeline .delta").nth(2)).to_be_visible()
+    expect(page.locator("#timeline .delta")).to_contain_text("word1 word2")
+    (tmp_path / "goes_on").touch()
     expect(page.locator("#timeline .end .who")).to_have_text("Result", timeout=60_000)
     expect(page.locator("#timeline .delta")).to_have_count(0)
     expect(page.locator("#timeline .message")).to_contain_text("word0 word1 word2")
     page.reload()
     assert page.locator("#timeline").inner_text().count("word19") == 1
+
+
+def test_the_pieces_of_a_message_that_never_ends_are_one_entry(scripted: Served, open_page: Open) -> None:
+    scripted.add_agent({"name": "unfinished", "profile": str(MINIATURES / "stops_within_a_message.py")})
+    run_id = start_scripted(scripted, "unfinished")["run_id"]
+    page = open_page(f"{scripted.url}/ui/runs/{run_id}")
+    for _ in range(2):
+        expect(page.locator("#timeline .delta")).to_have_count(1)
+        expect(page.locator("#timeline .delta")).to_contain_text("the end so far")
+        page.reload()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#timeline .end .who")).to_have_text("Cancelled")
+    expect(page.locator("#timeline .delta")).to_contain_text("the end so far")
 
 
 def test_what_a_run_did_before_it_failed_stays_on_its_page(scripted: Served, open_page: Open) -> None:

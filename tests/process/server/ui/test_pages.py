@@ -1,6 +1,7 @@
 """What pages contain and what their forms do, also without JavaScript."""
 
 import re
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
 
 pytestmark = pytest.mark.thorough
 
+MINIATURES = Path(__file__).parents[3] / "miniatures"
 HTML = {"accept": "text/html"}
 MAX_BYTES = 200_000
 
@@ -117,6 +119,19 @@ def test_earlier_events_follow_one_another_without_gap_or_repetition(scripted: S
                 break
             page = page_of(scripted, f"{base}?until={earlier[1]}")
         assert found == told
+
+
+def test_the_pieces_of_a_message_are_on_no_page_beside_or_before_the_whole(scripted: Served) -> None:
+    scripted.add_agent({"name": "piecewise", "profile": str(MINIATURES / "speaks_in_many_pieces.py")})
+    run = scripted.ended(start_scripted(scripted, "piecewise")["run_id"])
+    base = f"/ui/runs/{run['run_id']}"
+    newest = page_of(scripted, base)
+    before = page_of(scripted, f"{base}?until={run['run_id']}.200")
+
+    assert (newest.count("word0.0 "), newest.count("word1.0 ")) == (1, 1)
+    assert "Earlier events" not in newest
+    numbers = [[entry.partition("-")[2] for entry in entries_of(page)] for page in (newest, before)]
+    assert numbers == [["1", "252", "503", "504"], ["1"]]
 
 
 def test_every_page_with_its_assets_is_small(scripted: Served) -> None:

@@ -1,0 +1,99 @@
+"""Write a message while the model produces it: `message_delta` events, and behind them the whole `message` (AOX-079).
+
+Internal, except for `MessageStream`, which `ao_executors.core` exports.
+"""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from ao_executors.core.emitter import EventTooLarge
+from ao_executors.core.stdio import NobodyReads
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ao_executors.core.emitter import Emitter
+
+_PAUSE_SECONDS: Final = 0.1
+"""The time between two deltas: each of them is stored, and a piece may wait for 250 ms (AOX-191)."""
+_LIMIT_SHARE: Final = 16
+"""A character takes up to 6 bytes in JSON, so a delta of this share of the limit fits with its envelope."""
+
+
+class MessageStream:
+    """A message of the model that is being written.
+
+    The first piece is written at once, and those that follow at most ten times a second. The end of a piece that may be
+    the beginning of a secret waits for the next one. Under an output contract the answer may be refused, and must not
+    be streamed (AOX-175).
+
+    Args:
+        events: The emitter of the run.
+        message_id: The id of the message, which no other message of the run has (AOX-083).
+    """
+
+    def __init__(self, events: "Emitter", message_id: str) -> None:
+        self._events = events
+        self._message_id = message_id
+        self._pieces: list[str] = []
+        self._unwritten = ""
+        self._has_begun = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, text: str) -> None:
+        """Add the next piece. Nothing is written while the message is white space only.
+
+        Args:
+            text: The text that follows the pieces so far.
+
+        Raises:
+            NobodyReads: The read end of stdout is closed.
+        """
+        self._pieces.append(text)
+        self._unwritten += text
+        if self._timer is None:
+            self._write_settled()
+
+    def end(self, text: str | None = None) -> None:
+        """Write the rest, and the whole message.
+
+        Args:
+            text: The whole message; None: the pieces together, and no event if none of them is written.
+
+        Raises:
+            EventTooLarge: The message is too long and cannot be cut to fit.
+            NobodyReads: The read end of stdout is closed.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._has_begun:
+            self._write(len(self._unwritten))
+        if self._has_begun or text is not None:
+            self._emit("message", "".join(self._pieces) if text is None else text)
+
+    def _write_settled(self) -> None:
+        if not self._has_begun and not self._unwritten.strip():
+            return
+        from asyncio import get_running_loop  # imported late: this module is loaded before run_started
+
+        length = self._events.settled_length(self._unwritten)
+        if length > 0:
+            self._write(length)
+            self._has_begun = True
+            self._timer = get_running_loop().call_later(_PAUSE_SECONDS, self._go_on)
+
+    def _go_on(self) -> None:
+        self._timer = None
+        with suppress(NobodyReads, EventTooLarge):  # the next event of the run raises it where it can be handled
+            self._write_settled()
+
+    def _write(self, length: int) -> None:
+        most = max(1, self._events.max_event_bytes // _LIMIT_SHARE)
+        for begin in range(0, length, most):
+            self._emit("message_delta", self._unwritten[begin : min(begin + most, length)])
+        self._unwritten = self._unwritten[length:]
+
+    def _emit(self, event_type: str, text: str) -> None:
+        content = [{"type": "text", "text": text}]
+        fields = {"message_id": self._message_id, "role": "assistant", "content": content}
+        self._events.emit_fields(event_type, fields)
