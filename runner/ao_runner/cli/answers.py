@@ -183,7 +183,9 @@ def answer_command(**given: Unpack[AnswerArguments]) -> None:
             answer["option_id"] = option
         if value is not None:
             answer["value"] = _value(value)
-        answered = give_answer(store, found, answer, person())
+        with store.transaction():
+            answered = give_answer(store, found, answer, person())
+        store.notify()
     if given["as_json"]:
         document = {"run_id": found.run_id, "request_id": found.request_id, "outcome": answered.outcome}
         print_document({**document, "next_run_id": answered.next_run_id})

@@ -84,6 +84,8 @@ def find_request(store: Store, run_id: str, wanted: str | None = None) -> Stored
 def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: str) -> Answered:
     """Store the answer to a request if it is the first, and queue the run that continues a parked one.
 
+    It is a step of a transaction; `store.notify` afterwards wakes the workers.
+
     Args:
         store: The store.
         request: The request.
@@ -100,15 +102,11 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
         resolution = resolution_of(request.fields, answer)
     except InvalidAnswer as error:
         raise AnswerRefused(f"request {request.request_id} of run {request.run_id}: {error}") from error
-    next_run_id = None
-    with store.transaction():
-        counts = store.answer_request(request.run_id, request.request_id, {**answer, "by": "person"}, by)
-        request = find_request(store, request.run_id, request.request_id)  # it may have been parked meanwhile
-        if not counts:
-            raise AnsweredBefore(request)
-        if request.is_parked:
-            next_run_id = _continue_parked(store, request)
-    store.notify()
+    counts = store.answer_request(request.run_id, request.request_id, {**answer, "by": "person"}, by)
+    request = find_request(store, request.run_id, request.request_id)  # it may have been parked meanwhile
+    if not counts:
+        raise AnsweredBefore(request)
+    next_run_id = _continue_parked(store, request) if request.is_parked else None
     return Answered(request, resolution.outcome, next_run_id)
 
 

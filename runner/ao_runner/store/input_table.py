@@ -116,7 +116,8 @@ class InputTable(Engine):
 
     def answers_for(self, owner: str) -> list[StoredRequest]:
         """Return the answered requests of an owner's running runs that the executor has not resolved."""
-        clause = "WHERE answer IS NOT NULL AND outcome IS NULL AND runs.status = 'running' AND runs.owner = ?"
+        clause = "WHERE answer IS NOT NULL AND outcome IS NULL AND parked = 0"  # a parked one is answered by a resume
+        clause += " AND runs.status = 'running' AND runs.owner = ?"
         return self._requests(clause, owner)
 
     def _requests(self, clause: str, *values: str) -> list[StoredRequest]:

@@ -98,26 +98,19 @@ async def heartbeat(context: Context, call: calls.Heartbeat) -> dict[str, Any]:
 async def orders(context: Context, call: calls.AskOrders) -> dict[str, Any]:
     """Wait for requests to stop runs beyond those in `told`, for at most ten seconds; return the number for each."""
     worker = _worker(context, call)
+    known = set(call.answered)
     until = asyncio.get_running_loop().time() + calls.WAIT_SECONDS
     while True:
         stops = await context.access.read(lambda store: store.requested_stops(call.worker_id))
-        answers = await _answers(context, call) if call.asking else []
-        is_new = bool(answers) or any(count > call.told.get(run_id, 0) for run_id, count in stops.items())
+        answers = await context.access.read(lambda store: store.answers_for(call.worker_id))
+        is_new = any((one.run_id, one.request_id) not in known for one in answers)
+        is_new = is_new or any(count > call.told.get(run_id, 0) for run_id, count in stops.items())
         if is_new or context.live.closing.is_set() or asyncio.get_running_loop().time() >= until:
-            return {"stops": stops, "answers": calls.ANSWERS.dump_python(answers, mode="json")}
+            given = [InputAnswer(one.run_id, one.request_id, one.answer or {}) for one in answers]
+            return {"stops": stops, "answers": calls.ANSWERS.dump_python(given, mode="json")}
         await worker.coordinator.end_not_held()
         await context.access.wakeup.wait(LOOK_SECONDS)
         await asyncio.sleep(COALESCE_SECONDS)
-
-
-async def _answers(context: ServerContext, call: calls.AskOrders) -> list[InputAnswer]:
-    found = await context.access.read(lambda store: store.answers_for(call.worker_id))
-    asking = set(call.asking)
-    return [
-        InputAnswer(one.run_id, one.request_id, one.answer or {})
-        for one in found
-        if (one.run_id, one.request_id) in asking
-    ]
 
 
 @routes.post("/decide")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ao_protocol.wire import JsonObject
-from ao_runner.runs.answering import AnswerRefused, find_request, give_answer
+from ao_runner.runs.answering import AnsweredBefore, AnswerRefused, find_request, give_answer
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Run, Session
 from ao_runner.store.store import Store
@@ -119,7 +119,7 @@ def test_the_run_that_continues_a_parked_one_is_queued_with_the_last_answer(stor
     (queued,) = [run for run in store.list_runs("ses_1") if run.run_id == run_id]
     assert (queued.mode, queued.status, queued.parameters) == ("resume", "queued", {})
     assert queued.input_responses == [{"request_id": "call_1", **ALLOW}, {"request_id": "call_2", **DENY}]
-    with pytest.raises(AnswerRefused, match="bob answered"):
+    with pytest.raises(AnsweredBefore, match="bob answered"):
         give_answer(store, find_request(store, "run_1", "call_2"), ALLOW, "ann")
 
 
@@ -128,7 +128,7 @@ def test_a_parked_request_waits_no_more_once_its_session_has_another_run(store: 
     store.begin_run(replace(RUN, run_id="run_2", mode="resume"), "owner")
 
     assert store.waiting_requests() == []
-    with pytest.raises(AnswerRefused, match="its session has another run now"):
+    with pytest.raises(AnsweredBefore, match="its session has another run now"):
         give_answer(store, find_request(store, "run_1", "call_1"), ALLOW, "ann")
 
 
