@@ -15,6 +15,7 @@ from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.version import CURRENT, SchemaVersion
 from ao_runner.discovery import CHECK_SECONDS, Executor, ask
 from ao_runner.errors import RunnerError
+from ao_runner.home import WORKSPACES
 from ao_runner.processes.cleanup_journal import find_left_behind
 from ao_runner.processes.containment import UnknownContainment, probe
 from ao_runner.processes.spawn import first_line_of
@@ -52,6 +53,9 @@ def examine_machine(place: StorePlace, environ: Mapping[str, str]) -> Iterator[F
         yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
     except UnknownContainment as error:
         yield Finding("containment", "problem", str(error))
+    if kept := len(list((place.home / WORKSPACES).glob("*.json"))):
+        advice = "`ao sessions delete` and `ao sessions prune` remove those of the sessions that they delete"
+        yield Finding("workspaces", "ok", f"{kept} in use or kept below {place.home / WORKSPACES}", advice)
     if left := find_left_behind(place.home):
         advice = "the next `ao run` or `ao worker` with this home cleans it up"
         yield Finding("left behind", "note", f"a killed runner left {left}", advice)

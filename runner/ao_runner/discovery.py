@@ -4,6 +4,7 @@ import asyncio
 import difflib
 import os
 import re
+import shlex
 import signal
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,13 @@ class Executor:
 
     name: str
     path: Path
+    prefix: tuple[str, ...] = ()
+    """The command that starts it, such as a sandbox; empty if it is started directly."""
+
+    @property
+    def argv(self) -> list[str]:
+        """The command line that starts the executor without arguments."""
+        return [*self.prefix, str(self.path)]
 
 
 @dataclass(eq=False)
@@ -133,8 +141,8 @@ class DescribeFailed(RunnerError):
     reason: str
 
     def __str__(self) -> str:
-        path = self.executor.path
-        return f"{path} does not print a valid description: {self.reason}. Run it: {path} describe"
+        path, command = self.executor.path, shlex.join([*self.executor.argv, "describe"])
+        return f"{path} does not print a valid description: {self.reason}. Run it: {command}"
 
 
 @contextmanager
@@ -197,7 +205,7 @@ async def ask(
     stdout, stderr = Tail(MAX_ANSWER_BYTES), Tail(MAX_ANSWER_BYTES)
     exit_code = None
     with (
-        Child([str(executor.path), verb], environment, lifeline=lifelines) as child,
+        Child([*executor.argv, verb], environment, lifeline=lifelines) as child,
         cleanup.noted_group(child.pid),
     ):
         child.stdin.close()

@@ -7,8 +7,12 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ao_runner.errors import RunnerError
+
+WORKSPACES: Final = "workspaces"
+"""The folder of the home with the workspaces of sessions."""
 
 
 class NoUserFolder(RunnerError):

@@ -9,7 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ao_protocol.contracts import InvalidSchema, check_schema, validate
 from ao_protocol.documents import Description, VariableName
@@ -93,6 +93,30 @@ class Warm(ProfilePart):
     """Path of the blueprint that a waiting process may prepare for."""
 
 
+class Sandbox(ProfilePart):
+    """A program that starts the executor, and confines it and its tools."""
+
+    command: Annotated[list[EnvironmentValue], Field(min_length=1)]
+    """The program and its arguments, before the path of the executor. `SANDBOX_PLACES` may stand in an argument."""
+
+    @field_validator("command")
+    @classmethod
+    def _has_known_places(cls, command: list[str]) -> list[str]:
+        for found in re.findall(r"\{[a-z_]+\}", "\n".join(command)):
+            if found not in SANDBOX_PLACES:
+                raise ValueError(f"expected one of {', '.join(SANDBOX_PLACES)}, found {found}")
+        return command
+
+    def prefix(self, *, project_dir: str, home: str, tmp: str) -> tuple[str, ...]:
+        """Return the command for one process."""
+        places = dict(zip(SANDBOX_PLACES, (project_dir, home, tmp), strict=True))
+        return tuple(re.sub(r"\{[a-z_]+\}", lambda found: places[found[0]], part) for part in self.command)
+
+
+SANDBOX_PLACES: Final = ("{project_dir}", "{home}", "{tmp}")
+"""The folders of a run: where the agent works, HOME, and TMPDIR, which is its own."""
+
+
 class InputWait(ProfilePart):
     """How long a run waits for the answer to each of its requests, and what happens then."""
 
@@ -117,6 +141,10 @@ class Profile(ProfilePart):
     limits: Limits = Limits()
     containment: Literal["auto", "cgroup", "lifeline", "process_group"] = "auto"
     """`auto` is the best available one. If the named one is not available, the run is refused."""
+    workspace: Literal["none", "worktree", "copy"] = "none"
+    """Where the agent works: in `project_dir`, or in a git worktree or a copy of it for each session."""
+    sandbox: Sandbox | None = None
+    """If it cannot run, the run is refused."""
     lifecycle: Literal["one_shot", "persistent"] = "one_shot"
     idle_exit_seconds: Seconds | None = None
     warm: Warm | None = None
@@ -137,6 +165,11 @@ class Profile(ProfilePart):
     def _is_consistent(self) -> Self:
         if self.idle_exit_seconds is not None and self.lifecycle != "persistent":
             raise ValueError("idle_exit_seconds needs lifecycle: persistent, found one_shot")
+        if self.workspace != "none":
+            asked = {"lifecycle: persistent": self.lifecycle != "one_shot", "warm": self.warm is not None}
+            for name, is_asked in {**asked, "shared_sessions": self.shared_sessions}.items():
+                if is_asked:
+                    raise ValueError(f"workspace: {self.workspace} belongs to one session on one host; remove {name}")
         taken = {*self.environment.passed, *self.secrets}
         if found := ", ".join(name for name in self.environment.set if name in taken):
             raise ValueError(f"environment.set holds {found}, which pass or secrets take from the runner; keep one")
@@ -153,6 +186,7 @@ PARTS: dict[tuple[str, ...], type[ProfilePart]] = {
     (): Profile,
     ("environment",): Variables,
     ("limits",): Limits,
+    ("sandbox",): Sandbox,
     ("warm",): Warm,
     ("input",): InputWait,
 }

@@ -14,6 +14,7 @@ from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, oddi
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS
 from ao_runner.cli.options import TAG
 from ao_runner.store.agent_table import AgentStatus, StoredAgent
+from ao_runner.store.store import Store
 
 AGENT_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 BODY: Final = Path("agent")
@@ -105,6 +106,15 @@ def remarks_on_agent(document: JsonObject) -> list[str]:
     return list(oddities(read_agent(StoredAgent("", document, "active", "", "")).loaded))
 
 
+def listed_agents(store: Store) -> list[StoredAgent]:
+    """Return all agents by name, without those that only a runner performs whose lease is over."""
+    agents = store.list_agents()
+    if not any(agent.document.get("runner_id") for agent in agents):
+        return agents
+    alive = store.living_owners()
+    return [agent for agent in agents if agent.document.get("runner_id") in {None, *alive}]
+
+
 def shown_agent(agent: StoredAgent) -> JsonObject:
     """Return the JSON of an agent for clients."""
     always: JsonObject = {"type": "autonomous", "description": "", "tags": [], "capabilities": []}
@@ -119,6 +129,7 @@ __all__ = [
     "Demands",
     "Settings",
     "Tag",
+    "listed_agents",
     "problems_of_agent",
     "read_agent",
     "remarks_on_agent",

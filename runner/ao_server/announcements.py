@@ -17,6 +17,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.store.records import RunState, StoreUnusable, StoreUnwritable, timestamp
 from ao_runner.store.store import Store
 from ao_server.context import ServerContext
+from ao_server.joined_workers import tell
 from ao_server.shapes import terminal_of
 from ao_server.submission import Hosting, NewRun, checked
 
@@ -69,7 +70,9 @@ def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
         except (StoreUnwritable, StoreUnusable):
             raise
         except (HTTPException, RunnerError, ValueError) as error:
-            store.put_off_deliveries("callback", parent, run_ids, None, _reason(error))
+            reason = _reason(error)
+            store.put_off_deliveries("callback", parent, run_ids, None, reason)
+            tell(f"warning: session {parent} is not told of the end of {', '.join(run_ids)}: {reason!r}")
             return False
         store.end_deliveries("callback", parent, run_ids)
         return bool(ends)

@@ -20,6 +20,7 @@ from ao_server.api import (
     agents,
     inputs,
     limits,
+    not_served,
     older_sessions,
     runners,
     runs,
@@ -30,12 +31,13 @@ from ao_server.api import (
     workers,
 )
 from ao_server.api.mcp_endpoint import McpEndpoint
+from ao_server.beside import WorkerBeside
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
 from ao_server.older_runners import OlderRunners
-from ao_server.pages import actions, details, editor, exports, login, oversight, run_dialog
+from ao_server.pages import actions, details, editor, exports, fleet, login, oversight, run_dialog
 from ao_server.pages import agents as agent_pages
 from ao_server.pages import requests as request_pages
 from ao_server.pages import runs as run_pages
@@ -62,11 +64,12 @@ async def health() -> dict[str, Any]:
 
 
 def build_application(
-    access: StoreAccess, hosting: Hosting, policy: GatePolicy, receivers: ReceiverPolicy
+    access: StoreAccess, hosting: Hosting, policy: GatePolicy, receivers: ReceiverPolicy, beside: WorkerBeside
 ) -> tuple[FastAPI, Application]:
     """Return the application, and the same behind its gate. The lifespan owns `access`."""
     live, actions_log = LiveSessions(access), ActionLog(access)
-    context = ServerContext(access, live, hosting, JoinedWorkers(access), OlderRunners(access, tell), receivers)
+    joined, older = JoinedWorkers(access), OlderRunners(access, tell)
+    context = ServerContext(access, live, hosting, joined, older, receivers, beside)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -93,9 +96,10 @@ def build_application(
     for part in (
         general, agents.routes, schemas.routes, runs.routes, inputs.routes, sessions.routes, streams.routes,
         webhooks.routes, workers.routes, runners.routes, older_sessions.routes, limits.routes,
+        not_served.routes,
     ):  # fmt: skip
         app.include_router(part)
-    for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes):
+    for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes, fleet.routes):
         app.include_router(pages)
     for pages in (
         request_pages.routes,

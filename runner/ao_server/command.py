@@ -5,8 +5,7 @@ import ipaddress
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 8765
 GRACEFUL_SECONDS: Final = 5
-WORKER_PAUSE_SECONDS: Final = 2.0
-"""The pause before a worker that ended by itself is started again."""
 
 
 class ServeArguments(TypedDict):
@@ -112,6 +109,7 @@ async def _serve(given: ServeArguments) -> None:
     import uvicorn
 
     from ao_server.application import SignalledServer, build_application
+    from ao_server.beside import WorkerBeside
     from ao_server.gate import GatePolicy, tokens_of
     from ao_server.receivers import ReceiverPolicy
     from ao_server.store_access import StoreAccess
@@ -128,14 +126,16 @@ async def _serve(given: ServeArguments) -> None:
     hosting = Hosting(given["home"], os.environ, str(given["project_dir"]), script)
     policy = GatePolicy(tokens, None if demands_token else _hosts(given, port))
     receivers = ReceiverPolicy(allows_private=given["private_webhooks"] or is_loopback(given["host"]))
-    app, gate = build_application(access, hosting, policy, receivers)
+    environ = dict(os.environ) if tokens is None else {**os.environ, COORDINATOR_TOKEN: tokens["worker"]}
+    beside = WorkerBeside(_worker(given, _own_address(listener)), environ)
+    app, gate = build_application(access, hosting, policy, receivers, beside)
     config = uvicorn.Config(
         gate, log_level="warning", access_log=False, server_header=False, lifespan="off",
         timeout_graceful_shutdown=GRACEFUL_SECONDS, h11_max_incomplete_event_size=64 * 1024,
     )  # fmt: skip
     server = SignalledServer(config)
     address = f"http://{_shown(given['host'])}:{port}"
-    async with app.router.lifespan_context(app), _worker_beside(given, _own_address(listener), tokens):
+    async with app.router.lifespan_context(app), beside:
         with on_signals(lambda: server.stop(app.state.context.live.close)):
             _say_where(address, given, tokens)
             await server.serve([listener])
@@ -188,53 +188,11 @@ def _say_where(address: str, given: ServeArguments, tokens: "dict[Role, str] | N
         click.echo("ao: no worker is started here; runs wait for one: ao worker", err=True)
 
 
-@asynccontextmanager
-async def _worker_beside(given: ServeArguments, address: str, tokens: "dict[Role, str] | None") -> AsyncIterator[None]:
-    """Keep a worker running as a process of its own. It drains at the end, also at a sudden end of the server."""
-    if not given["with_worker"]:
-        yield
-        return
-    environ = dict(os.environ)
-    if tokens is not None:
-        environ[COORDINATOR_TOKEN] = tokens["worker"]
-    command = [
+def _worker(given: ServeArguments, address: str) -> list[str]:
+    """Return the command of the worker beside the server; empty if there is none."""
+    return [
         sys.executable, "-m", "ao_runner", "worker", "--drain-at-eof", "--home", str(given["home"]),
         "--store", given["store"], "--concurrency", str(given["concurrency"]),
         "--orchestrator", address,
         *(part for profile in given["profiles"] for part in ("--profile", profile)),
-    ]  # fmt: skip
-    keeping = asyncio.create_task(_keep_running(command, environ))
-    try:
-        yield
-    finally:
-        keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
-
-
-async def _keep_running(command: list[str], environ: dict[str, str]) -> None:
-    while True:
-        # A group of its own, so that Ctrl-C reaches the server only, which lets the worker drain.
-        worker = await asyncio.create_subprocess_exec(
-            *command, env=environ, stdin=asyncio.subprocess.PIPE, start_new_session=True
-        )
-        try:
-            code = await worker.wait()
-        except asyncio.CancelledError:
-            await _drain(worker)
-            raise
-        click.echo(f"ao: the worker ended with exit code {code}, and is started again", err=True)
-        await asyncio.sleep(WORKER_PAUSE_SECONDS)
-
-
-async def _drain(worker: asyncio.subprocess.Process) -> None:
-    """Let a worker finish its runs. A further SIGINT or SIGTERM to the server goes to the worker."""
-
-    def pass_on() -> None:
-        with suppress(ProcessLookupError):
-            worker.terminate()
-
-    if worker.stdin is not None:
-        worker.stdin.close()
-    with on_signals(pass_on):
-        await worker.wait()
+    ] if given["with_worker"] else []  # fmt: skip

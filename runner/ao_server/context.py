@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from ao_server.beside import WorkerBeside
 from ao_server.joined_workers import JoinedWorkers
 from ao_server.live import LiveSessions
 from ao_server.older_runners import OlderRunners
@@ -15,7 +16,7 @@ from ao_server.submission import Hosting
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """The store, who watches it, what is added to every run, and to whom webhooks may send."""
+    """The store, who watches it, what is added to every run, to whom webhooks may send, and its own worker."""
 
     access: StoreAccess
     live: LiveSessions
@@ -23,6 +24,7 @@ class ServerContext:
     workers: JoinedWorkers
     runners: OlderRunners
     receivers: ReceiverPolicy
+    beside: WorkerBeside
 
 
 def context_of(request: Request) -> ServerContext:

@@ -122,9 +122,16 @@ class OlderRunners:
             "project_dir": None,
             "executor_profile": owner.serves[0],
             "executor": {},
-            "require_matching_tags": False,
+            "require_matching_tags": owner.needs_tag,
         }
-        offer = Offer(runner_id, owner.serves, owner.tags, lease_seconds=LEASE_SECONDS, host=owner.host)
+        offer = Offer(
+            runner_id,
+            owner.serves,
+            owner.tags,
+            lease_seconds=LEASE_SECONDS,
+            host=owner.host,
+            needs_tag=owner.needs_tag,
+        )
         added = await self._added(OlderRunner(runner_id, registration, self._coordinator(offer), is_known=True))
         return self._runners.setdefault(runner_id, added)
 
@@ -179,7 +186,7 @@ class OlderRunners:
 
     async def new_stops(self, runner: OlderRunner) -> list[str]:
         """Return the sessions that have to end and were not told yet."""
-        stops = await self._access.read(lambda store: store.requested_stops(runner.runner_id))
+        stops = (await self._access.read(lambda store: store.requests_to(runner.runner_id))).stops
         new = [run_id for run_id, count in stops.items() if count > runner.told.get(run_id, 0)]
         runner.told = {run_id: stops[run_id] for run_id in stops}
 

@@ -21,6 +21,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.store.deliveries import Delivery, Webhook
 from ao_runner.store.records import RowDamaged, SessionUnknown, timestamp
 from ao_runner.store.store import Store
+from ao_server.joined_workers import tell
 from ao_server.receivers import ReceiverPolicy, ReceiverRefused, receiver_url, signed_headers
 from ao_server.shapes import shown_result, shown_run, terminal_of
 from ao_server.store_access import StoreAccess
@@ -99,6 +100,9 @@ class _Sender:
                 return True
             next_at = _next_try(delivery)
             await self.access.write(lambda store: store.put_off_deliveries(*of_webhook, next_at, problem))
+            if next_at is None:
+                receiver = f"webhook {self.webhook.webhook_id}"
+                tell(f"warning: {receiver} is not told of the end of {delivery.run_id}: {problem!r}")
         return False
 
     async def _try(self, run_id: str) -> str | None:

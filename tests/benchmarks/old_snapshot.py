@@ -54,7 +54,7 @@ def act(store: Store, seconds: float, number: int) -> dict[str, Any]:
             store.end_attempt(run_id, 1, "completed", "", None)
         timed("event_of_a_long_run", partial(store.add_attempt_events, f"long_{number}", 1, rounds, [said(1, "x")]))
         timed("heartbeat", partial(store.renew_leases, "worker", 60))
-        timed("orders", partial(store.requested_stops, "worker"))
+        timed("orders", partial(store.requests_to, "worker"))
     ((versions,),) = store.fetch("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'runs'")
     p95 = {what: round(statistics.quantiles(some[-len(some) // 4 :], n=20)[-1], 2) for what, some in times.items()}
     return {"runs": rounds * RUNS_AT_ONCE, "versions": versions, "p95_ms": p95}

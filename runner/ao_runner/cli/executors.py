@@ -44,10 +44,10 @@ from ao_runner.profiles import (
     missing_variables,
     problems_with,
 )
-from ao_runner.runs.run_request import bare_environment
+from ao_runner.runs.run_request import SandboxNotThere, bare_environment, confined
 from ao_runner.store.opening import StorePlace
 
-PROFILE_HEADER: Final = ["PROFILE", "EXECUTOR", "LIFECYCLE", "WARM", "LIMITS"]
+PROFILE_HEADER: Final = ["PROFILE", "EXECUTOR", "LIFECYCLE", "WARM", "WORKSPACE", "SANDBOX", "LIMITS"]
 UNITS: Final = {"seconds": "s", "bytes": "B", "usd": "USD"}
 MAX_NAME_CHARACTERS: Final = 30
 MIN_LIMITS_CHARACTERS: Final = 12
@@ -182,7 +182,20 @@ def _judged(found: FoundProfile, answers: Mapping[Path, Asked]) -> JudgedProfile
     if asked.description is None:
         return JudgedProfile(found, [asked.problem or ""], [])
     remarks = setting_remarks(profile.config, asked.description, "$.config")
-    return JudgedProfile(found, problems_with(profile, asked.description), remarks)
+    problems = [*problems_with(profile, asked.description), *_missing_here(profile, asked.executor)]
+    return JudgedProfile(found, problems, remarks)
+
+
+def _missing_here(profile: Profile, executor: Executor) -> Iterator[str]:
+    """Yield what this host lacks for the workspace and the sandbox of a profile."""
+    if profile.workspace == "worktree" and shutil.which("git") is None:
+        yield "$.workspace: worktree needs git, which is not on PATH; install it, or use copy"
+    if profile.sandbox is not None:
+        environment = bare_environment(os.environ)
+        try:
+            describe_executor(confined(executor, profile, str(Path.cwd()), environment), environment)
+        except (SandboxNotThere, DescribeFailed, OSError) as error:
+            yield f"$.sandbox.command: {error}"
 
 
 def _executor_documents(executors: Iterable[Asked]) -> Iterator[JsonObject]:
@@ -253,7 +266,7 @@ def _profile_row(found: FoundProfile) -> list[str]:
     profile = found.profile
     name = shorten(found.name, MAX_NAME_CHARACTERS)
     if profile is None:
-        return [name, "?", "?", "?", "not valid"]
+        return [name, "?", "?", "?", "?", "?", "not valid"]
     executor = os.path.relpath(profile.executor) if "/" in profile.executor else profile.executor
     warm = "-" if profile.warm is None else str(profile.warm.size)
     return [
@@ -261,6 +274,8 @@ def _profile_row(found: FoundProfile) -> list[str]:
         shorten(executor, MAX_NAME_CHARACTERS),
         profile.lifecycle,
         warm,
+        "-" if profile.workspace == "none" else profile.workspace,
+        "-" if profile.sandbox is None else shorten(Path(profile.sandbox.command[0]).name, MAX_NAME_CHARACTERS),
         ", ".join(_limits(profile.limits)) or "-",
     ]
 

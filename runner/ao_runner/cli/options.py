@@ -76,6 +76,8 @@ def split_pair(pair: str, option: str) -> tuple[str, str]:
     return name, value
 
 
+ORDERED_EXIT_CODE: Final = 10
+"""With it, the worker beside a server tells that a person has drained it."""
 DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 
 

@@ -38,7 +38,9 @@ from ao_protocol.events import (
     ToolStarted,
     Usage,
     UsageFigures,
+    VendorEvent,
 )
+from ao_protocol.wire import JsonObject
 from ao_runner.cli.message_tail import MessageTail
 from ao_runner.cli.options import Style, wants_colour
 from ao_runner.cli.printing import plain_text, print_json, shorten
@@ -153,9 +155,19 @@ def _one_line(body: Body) -> Line | None:
             line = Line("!", message, "warn" if level == "warning" else "bad")
         case InputRequested(title=title):
             line = Line("?", title, "warn")
+        case VendorEvent(event_type="_ao/workspace", fields=fields):
+            line = _workspace(fields)
         case InputResolved(outcome=outcome) if outcome != "accepted":
             line = Line("!", f"the request was {outcome}", "warn")
     return line and replace(line, text=shorten(line.text))
+
+
+def _workspace(fields: JsonObject) -> Line:
+    """Return where the changes of a run are."""
+    kept = f"workspace: {fields['path']}" if fields.get("path") else ""
+    branch = f"branch {fields['branch']}" if fields.get("branch") else ""
+    parts = (f"{fields.get('file_count', '?')} files changed", branch, kept, str(fields.get("problem", "")))
+    return Line("·", ", ".join(filter(None, parts)), "warn" if "problem" in fields else "plain")
 
 
 def describe_usage(usage: UsageFigures | None) -> str:

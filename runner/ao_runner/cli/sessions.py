@@ -1,11 +1,13 @@
 """`ao sessions`, `ao events` and `ao result`: what is stored, how it is shown, and how it is deleted."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import ClassVar, Final
 
 import click
@@ -38,6 +40,7 @@ from ao_runner.cli.printing import (
 from ao_runner.cli.run_progress import Narrator, show_failure, show_result
 from ao_runner.cli.runs import prompt_of
 from ao_runner.errors import RunnerError
+from ao_runner.home import WORKSPACES
 from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
@@ -46,6 +49,8 @@ from ao_runner.store.records import OPEN_STATUSES, DeletableSession, RowDamaged,
 from ao_runner.store.store import Store
 
 POLL_SECONDS: Final = 0.2
+REMOVAL_SECONDS: Final = 600.0
+"""How long git may take to forget the worktrees of deleted sessions."""
 
 
 @click.group(
@@ -109,6 +114,7 @@ def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_j
         fail_lost_runs(store)
         resolved = [store.resolve(wanted)[0] for wanted in session_ids]
         deleted = store.delete_sessions(resolved, dry_run=dry_run)
+    _forget_workspaces(place.home, () if dry_run else deleted)
     _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
 
 
@@ -129,7 +135,16 @@ def prune(ctx: click.Context, older_than: timedelta, dry_run: bool, as_json: boo
     with place.open() as store:
         fail_lost_runs(store)
         deleted = store.prune_sessions(datetime.now(UTC) - older_than, dry_run=dry_run)
+    _forget_workspaces(place.home, () if dry_run else deleted)
     _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
+
+
+def _forget_workspaces(home: Path, sessions: Sequence[DeletableSession]) -> None:
+    if sessions and (home / WORKSPACES).is_dir():
+        from ao_runner.processes.workspaces import forget_workspaces
+
+        ids = [one.session_id for one in sessions]
+        forget_workspaces(home / WORKSPACES, ids, REMOVAL_SECONDS, os.environ)
 
 
 def _show_deleted(sessions: Sequence[DeletableSession], *, dry_run: bool, as_json: bool) -> None:

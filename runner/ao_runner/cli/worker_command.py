@@ -16,6 +16,7 @@ import click
 
 from ao_protocol.redaction import Redactor
 from ao_runner.cli.options import (
+    ORDERED_EXIT_CODE,
     FiniteSeconds,
     complete_profile,
     duration_of,
@@ -30,7 +31,7 @@ from ao_runner.cli.options import (
 )
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.discovery import describe, locate_executor, startable
-from ao_runner.home import private_folder
+from ao_runner.home import WORKSPACES, private_folder
 from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.outbox import OutboxOptions
 from ao_runner.outbox.owning import places_of
@@ -190,6 +191,8 @@ def worker_command(**given: Unpack[WorkerArguments]) -> None:
         click.echo(
             f"ao: lines of stdin that were no runs: {left.refused_lines}; their failures are on stdout", err=True
         )
+    if left.is_ordered and given["drain_at_eof"] and not left.cancelled_runs:
+        sys.exit(ORDERED_EXIT_CODE)
     ended = 130 if left.cancelled_runs else 75 if left.undelivered_runs else 64 if left.refused_lines else 0
     sys.exit(ended)
 
@@ -208,7 +211,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
         stack.enter_context(on_signals(stops.request))
         owner = stack.enter_context(own_runs(home, _served_here(given), _tags(given)))
         log = _log(given, owner, host)
-        _sweep(home, log)
+        await _sweep(home, log, environ)
         cleanup = stack.enter_context(own_cleanup_journal(home, owner, log.warning))
         lines = stack.enter_context(lifelines(containment))
         private_folder(home, places.parent.name, places.name)
@@ -267,10 +270,15 @@ def _host(given: WorkerArguments, environ: dict[str, str]) -> Host:
     return Host(given["home"], environ, default, values, keeps_rejected_answers=given["keep_rejected"])
 
 
-def _sweep(home: Path, log: Log) -> None:
+async def _sweep(home: Path, log: Log, environ: dict[str, str]) -> None:
     if swept := sweep_left_behind(home, log.warning):
         groups, folders = list(swept.groups), list(map(str, swept.folders))
         log.warning("cleaned up after a killed runner", process_groups=groups, temporary_folders=folders)
+    if (home / WORKSPACES).is_dir():
+        from ao_runner.runs.workspace import sweep_workspaces
+
+        for sentence in await sweep_workspaces(home / WORKSPACES, environ):
+            log.warning(sentence)
 
 
 async def _park_ahead(profiles: Iterable[str], host: Host, launcher: WarmLauncher) -> None:
@@ -338,6 +346,7 @@ def _offer(given: WorkerArguments, owner: str, host: Host) -> Offer:
         pausing=tuple(one.name for one in found if one.pause_on_limit),
         lease_seconds=given["lease"],
         gone_seconds=given["gone_after"].total_seconds(),
+        slots=given["concurrency"],
     )
 
 

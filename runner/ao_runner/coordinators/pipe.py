@@ -401,7 +401,7 @@ class StdoutCoordinator:
         """Write the terminal event. Raises as `events` does."""
         await self.events(EventBatch(key, seq, [line]))
 
-    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+    async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Return the orders, without waiting."""
         return self._inbox.take_orders()
 

@@ -141,8 +141,11 @@ class Coordinator(Protocol):
             Refused: it will never be taken. A short `failure` with the same `seq` is handed over in its place.
         """
 
-    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
-        """Keep the leases of what is held, and return what is wanted."""
+    async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
+        """Keep the leases of what is held, and return what is wanted.
+
+        `outbox_seconds` is the age of the oldest event that is not delivered yet, for whoever watches workers.
+        """
 
     async def orders(self) -> Orders:
         """Wait for orders that come by themselves. Empty after a while without any: ask again."""

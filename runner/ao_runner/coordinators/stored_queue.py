@@ -47,6 +47,7 @@ from ao_runner.store.records import (
     timestamp,
 )
 from ao_runner.store.store import Store
+from ao_runner.store.worker_table import Requests
 
 LOOK_SECONDS: Final = 1.0
 """Interval at which a worker polls, since a notification may be lost."""
@@ -168,19 +169,28 @@ class StoreCoordinator:
 
         owner = self._owner(key)
 
-        def end() -> str | None:
+        def end() -> tuple[bool, str | None]:
             if self._store.last_seq(key.run_id) == seq and self._store.last_line(key.run_id) == line.decode():
-                return None
+                return False, None
             self._store.add_attempt_events(key.run_id, key.attempt, seq, [line], owner)
             self._store.end_attempt(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
             self._store.record_usage(key.run_id, body.usage)
-            return self._wait_for_reset(key.run_id, body) if isinstance(body, Failure) else None
+            is_awaited = self._store.is_end_awaited(key.run_id)
+            return is_awaited, self._wait_for_reset(key.run_id, body) if isinstance(body, Failure) else None
 
-        if (paused := await self._held(key, end)) is not None:
+        is_awaited, paused = await self._held(key, end)
+        if paused is not None:
             self._tell(paused)
+        if is_awaited:
+            await self._notify_servers()
         self._note_acknowledged(key, seq)
         self._acknowledged.pop(key, None)
         self._wakeup.notify()  # the session may have another run waiting
+
+    async def _notify_servers(self) -> None:
+        """Let servers announce an end at once. They also poll, so that it does not matter if this fails."""
+        with suppress(StoreUnusable, StoreUnwritable, OSError):
+            await self._commits.alone(self._store.notify)
 
     def _wait_for_reset(self, run_id: str, failure: Failure) -> str | None:
         """Pause the profile of a run until its usage limit is reset, and queue a copy, if these ask for it.
@@ -199,17 +209,19 @@ class StoreCoordinator:
         self._store.put_limit(RunLimit("pause", str(profile), 0, reset))
         return f"profile {profile} is paused until {reset}: {failure.error.type}"
 
-    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+    async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Extend the leases, and do nothing else: on a busy server each call waits, and a late answer ends the runs."""
         offer = self._offer
-        kept = await self._commits.do(lambda: self._store.renew_leases(offer.owner, offer.lease_seconds))
+        kept = await self._commits.do(
+            lambda: self._store.renew_leases(offer.owner, offer.lease_seconds, outbox_seconds)
+        )
         not_held = frozenset(kept) - {(key.run_id, key.attempt) for key in held}
         # One heartbeat may find a claim that is still being answered.
         self._to_end, self._not_held = not_held & self._not_held, not_held
         return Orders(lost=frozenset(key for key in held if (key.run_id, key.attempt) not in kept))
 
     async def orders(self) -> Orders:
-        """Wait for a request to stop a run, and end the runs of dead workers some times in a lease."""
+        """Wait for requests to stop a run or to drain, and end the runs of dead workers some times in a lease."""
         await self._wakeup.wait(LOOK_SECONDS)
         now = asyncio.get_running_loop().time()
         if now >= self._look_at:
@@ -217,7 +229,9 @@ class StoreCoordinator:
             await self._end_lost_runs()
             if self._store.waits_for_a_server:
                 await self.end_not_held()
-        return Orders(cancel_runs=await self._new_stops(), answers=await self._new_answers())
+        requests = await self._requests()
+        stops = new_stops(requests.stops, self._told_stops)
+        return Orders(cancel_runs=stops, answers=await self._new_answers(), drain=requests.drain)
 
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Store an answer unless there is one, or park the request; see `ao_runner.runs.input_requests.Decide`."""
@@ -353,13 +367,11 @@ class StoreCoordinator:
             queued_seconds=seconds_since(claimed.queued_at),
         )
 
-    async def _new_stops(self) -> frozenset[str]:
-        """Return the runs with requests to stop that were not returned yet, one request of each run at a time."""
+    async def _requests(self) -> Requests:
         try:
-            wanted = await self._commits.alone(lambda: self._store.requested_stops(self._offer.owner))
+            return await self._commits.alone(lambda: self._store.requests_to(self._offer.owner))
         except (StoreUnwritable, StoreUnusable) as error:
             raise unavailable(self._store.place, error) from error
-        return new_stops(wanted, self._told_stops)
 
     async def _new_answers(self) -> tuple[InputAnswer, ...]:
         """Return the answers to requests of this worker's runs that were not returned yet."""

@@ -70,7 +70,7 @@ class CoordinatorClient:
     """The requests that a server may hold back at a time. What waits beside them asks in intervals."""
 
     async def sessions(self) -> list[JsonObject]:
-        """Return all sessions."""
+        """Return the sessions; of a server that lists no more than a thousand, the newest ones."""
         return _objects((await self.ask("GET", "/sessions")).document.get("sessions"))
 
     async def status(self, session_id: str) -> str:
@@ -102,10 +102,14 @@ class CoordinatorClient:
     async def descendants(self, ancestor: str) -> list[str]:
         """Return the ids of all descendants of a session, each before its parent."""
         children: dict[JsonValue, list[str]] = {}
-        for session in await self.sessions():
-            session_id = session.get("session_id")
-            if isinstance(session_id, str) and session_id != ancestor:
-                children.setdefault(session.get("parent_session_id"), []).append(session_id)
+        after: JsonValue = ""
+        while isinstance(after, str):  # a coordinator of the older contract lists all sessions at once
+            page = (await self.ask("GET", f"/sessions?{urlencode({'after': after, 'limit': 200})}")).document
+            for session in _objects(page.get("sessions")):
+                session_id = session.get("session_id")
+                if isinstance(session_id, str) and session_id != ancestor:
+                    children.setdefault(session.get("parent_session_id"), []).append(session_id)
+            after = page.get("next_after")
         found: list[str] = []
         waiting = [ancestor]
         while waiting:

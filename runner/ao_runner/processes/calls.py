@@ -23,6 +23,7 @@ _MAX_SHOWN_CHARACTERS: Final = 300
 
 _callers: Final = ThreadPoolExecutor(MAX_AT_A_TIME, "ao-calls")
 """Each thread waits for one process; none is started before the first call."""
+_long_callers: Final = ThreadPoolExecutor(MAX_AT_A_TIME, "ao-long-calls")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,8 +39,17 @@ async def call_apart(seconds: float, function: Callable[P, T], *args: P.args, **
     Raises:
         CallNotFinished: It took longer than `seconds`, or its process ended without an answer.
     """
-    job = pickle.dumps((seconds, function, args, kwargs))
-    answer: T = await asyncio.get_running_loop().run_in_executor(_callers, _ask, seconds, job)
+    return await _call(_callers, seconds, function, args, kwargs)
+
+
+async def call_long(seconds: float, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do the same for a function that may take minutes, such as a copy; it delays no `call_apart`."""
+    return await _call(_long_callers, seconds, function, args, kwargs)
+
+
+async def _call(callers: ThreadPoolExecutor, seconds: float, function: Callable[..., T], *job: object) -> T:
+    work = pickle.dumps((seconds, function, *job))
+    answer: T = await asyncio.get_running_loop().run_in_executor(callers, _ask, seconds, work)
     return answer
 
 

@@ -13,7 +13,7 @@ import sys
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final, Protocol, Self
+from typing import IO, Final, NamedTuple, Protocol, Self
 
 from ao_lifeline.lifelines import Lifelines, Line, Program, ProgramNotStarted
 from ao_runner.processes.containment import Kind, limits_of
@@ -224,16 +224,47 @@ class Tail:
         return shown.decode(errors="replace")
 
 
+class Output(NamedTuple):
+    """The exit code and the output of a program that has ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def run_to_end(argv: Sequence[str], environment: Mapping[str, str], timeout_seconds: float) -> Output:
+    """Run a well-known program with an empty stdin in a group of its own, and wait for its end.
+
+    Raises:
+        OSError: It could not be started.
+        TimeoutError: It did not end in time, and its group was killed.
+    """
+    with subprocess.Popen(
+        argv,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        process_group=0,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise TimeoutError(f"{argv[0]} did not end within {timeout_seconds:g} s") from None
+    return Output(process.returncode, stdout, stderr)
+
+
 def first_line_of(argv: Sequence[str], environment: Mapping[str, str], timeout_seconds: float) -> str | None:
     """Return the first line that a well-known program prints, stripped; None if it prints none or fails."""
     try:
-        shown = subprocess.run(
-            argv, env=environment, input="", capture_output=True, text=True, timeout=timeout_seconds, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        shown = run_to_end(argv, environment, timeout_seconds)
+    except OSError:
         return None
     lines = shown.stdout.strip().splitlines()
-    return lines[0] if shown.returncode == 0 and lines else None
+    return lines[0] if shown.exit_code == 0 and lines else None
 
 
 class StdinWriter:

@@ -26,7 +26,15 @@ from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal, Scrat
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail
 from ao_runner.profiles import Limits
 from ao_runner.run_events import Relayed, RunIdentity
-from ao_runner.runs.run_request import CannotStart, RunRequest, StopRequests, invocation_of, refused
+from ao_runner.runs.run_request import (
+    CannotStart,
+    RunRequest,
+    SandboxNotThere,
+    StopRequests,
+    invocation_of,
+    refused,
+    sandboxed,
+)
 from ao_runner.store.records import RunRecord, timestamp
 
 if TYPE_CHECKING:
@@ -126,7 +134,7 @@ class AttemptContext:
             raise self.stops.refusal()
         try:
             return self.launcher.launch(self.request, self.description, self.environment)
-        except ContainmentNotThere as error:
+        except (ContainmentNotThere, SandboxNotThere) as error:
             raise refused(ErrorType.DEPENDENCY_MISSING, str(error)) from error
         except OSError as error:
             raise self._not_started(error) from error
@@ -259,8 +267,9 @@ def new_conversation(
 
 
 def argv_of(request: RunRequest) -> tuple[str, ...]:
-    """Return the command line of the request's executor."""
-    return (str(request.executor.path),)
+    """Return the command line of the request's executor; the places of a sandbox are not filled in."""
+    sandbox = () if request.sandbox is None else request.sandbox.command
+    return (*sandbox, str(request.executor.path))
 
 
 def _obey(stops: StopRequests, supervision: "Supervision", journal: Journal) -> None:
@@ -376,15 +385,17 @@ def start(
     Raises:
         OSError: The process could not be started.
         ContainmentNotThere: The profile requires more containment than this host offers.
+        SandboxNotThere: The program of the profile's sandbox is not there.
     """
     limits = {} if request.profile is None else rlimits_of(request.profile.limits)
-    argv, folder = [str(request.executor.path)], Path(request.session.project_dir)
+    folder = Path(request.session.project_dir)
     held = lines_for(request, lines)
     scratch = Scratch.make(environment, cleanup)
     try:
         own = {"TMPDIR": str(scratch.folder)}
         if request.keeps_rejected_answers:
             own[VARIABLE] = str(scratch.folder / FILE_NAME)
+        argv = sandboxed(request, environment, scratch.folder).argv
         child = Child(argv, {**environment, **own}, folder, lifeline=held, limits=limits)
     except BaseException:
         scratch.remove()

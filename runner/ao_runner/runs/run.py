@@ -21,6 +21,7 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
 from ao_runner.discovery import DescribeFailed
+from ao_runner.home import WORKSPACES
 from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import Containment, lifelines
 from ao_runner.profiles import InputWait, waiting_problem
@@ -37,12 +38,14 @@ from ao_runner.runs.run_request import (
     CannotStart,
     OwnCredentialGiven,
     RunRequest,
+    SandboxNotThere,
     StopRequests,
     bare_environment,
     environment_of,
     invocation_of,
     redactor_of,
     refused,
+    sandboxed,
 )
 from ao_runner.store.records import Run, RunRecord, Session, timestamp
 from ao_runner.store.store import Store
@@ -63,6 +66,16 @@ async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests
         SessionBusy: The session has an unfinished run.
     """
     journal.begin()
+    if request.refusal is None and request.profile is not None and request.profile.workspace != "none":
+        from ao_runner.runs.workspace import perform_in_workspace  # only these runs need it
+
+        return await perform_in_workspace(
+            request, journal, lambda request, journal: _perform(request, journal, stops, launcher)
+        )
+    return await _perform(request, journal, stops, launcher)
+
+
+async def _perform(request: RunRequest, journal: Journal, stops: StopRequests, launcher: Launcher) -> Terminal:
     identity = RunIdentity(
         request.run.run_id, request.run.session_id, ExecutorIdentity(name=request.executor.name, version=NOT_DESCRIBED)
     )
@@ -148,15 +161,21 @@ def _is_small(document: JsonValue) -> bool:
 
 
 async def _describe(request: RunRequest, stops: StopRequests, launcher: Launcher) -> Description:
-    asking = asyncio.ensure_future(launcher.describe(request.executor, bare_environment(request.environ)))
+    environment = bare_environment(request.environ)
     try:
+        asking = asyncio.ensure_future(launcher.describe(sandboxed(request, environment), environment))
         with stops.told_to(asking.cancel):
             description = await asking
     except asyncio.CancelledError:
         if not stops.count:
             raise
         raise stops.refusal() from None
+    except SandboxNotThere as error:
+        raise refused(ErrorType.DEPENDENCY_MISSING, str(error), origin="environment") from error
     except DescribeFailed as error:
+        if request.profile is not None and request.sandbox is not None:
+            sentence = f"in the sandbox of the profile {request.profile.name!r}, {error}"
+            raise refused(ErrorType.DEPENDENCY_MISSING, sentence, origin="environment") from error
         raise refused(ErrorType.PROTOCOL_VIOLATION, str(error), origin="executor") from error
     except OSError as error:
         from ao_runner.runs.outcome import not_started
@@ -189,6 +208,12 @@ async def perform_single_run(
     """
     if swept := sweep_left_behind(home, journal.note):
         journal.note(f"cleaned up after a killed runner: {swept}")
+    request = replace(request, workspaces=home / WORKSPACES)
+    if (home / WORKSPACES).is_dir():
+        from ao_runner.runs.workspace import sweep_workspaces
+
+        for sentence in await sweep_workspaces(home / WORKSPACES, request.environ):
+            journal.note(sentence)
     with own_cleanup_journal(home, journal.owner, journal.note) as cleanup, lifelines(containment) as lines:
         return await perform_run(request, journal, stops, ColdLauncher(lines, cleanup))
 
@@ -311,3 +336,5 @@ class StoredJournal:
             self.mark("terminal")
             self.store.end_run(self.run.run_id, status_of(body), timestamp(), error_type_of(body))
             self.store.record_usage(self.run.run_id, body.usage)
+            if self.store.is_end_awaited(self.run.run_id):
+                self.store.notify()

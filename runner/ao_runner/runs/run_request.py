@@ -5,7 +5,9 @@ The environment is an allowlist. Every variable that is not listed is omitted (S
 
 import asyncio
 import secrets
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,7 +25,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import LoadedBlueprint
 from ao_runner.discovery import Executor, locate_executor
 from ao_runner.errors import RunnerError
-from ao_runner.profiles import RUNNERS_OWN, Profile, profile_environment
+from ao_runner.profiles import RUNNERS_OWN, Profile, Sandbox, profile_environment
 from ao_runner.runs.input_requests import InputRequests
 from ao_runner.store.records import Run, Session
 
@@ -98,6 +100,13 @@ class RunRequest:
     """The requests to a person, if every request will be answered."""
     refusal: Failure | None = None
     """Why the run cannot be performed, if that is known beforehand."""
+    workspaces: Path | None = None
+    """The folder for the workspaces of sessions."""
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """The sandbox of the profile."""
+        return None if self.profile is None else self.profile.sandbox
 
     @property
     def wants_to_stay(self) -> bool:
@@ -327,6 +336,45 @@ def refuse_own_credentials(environment: Mapping[str, str], environ: Mapping[str,
         for name, value in environment.items():
             if value == credential or (len(credential) >= SHORTEST_SECRET and credential in value):
                 raise OwnCredentialGiven(name, own)
+
+
+@dataclass(eq=False)
+class SandboxNotThere(RunnerError):
+    """The program of a sandbox is not on PATH."""
+
+    profile: str
+    program: str
+
+    def __str__(self) -> str:
+        return (
+            f"the sandbox of the profile {self.profile!r} needs {self.program!r}, which is not on PATH; install it, or "
+            "correct sandbox.command"
+        )
+
+
+def sandboxed(request: RunRequest, environment: Mapping[str, str], tmp: Path | None = None) -> Executor:
+    """Return the executor with the command of the profile's sandbox; `tmp` is its folder for temporary files.
+
+    Raises:
+        SandboxNotThere: The command is not on the PATH of the environment.
+    """
+    if request.profile is None:
+        return request.executor
+    return confined(request.executor, request.profile, request.session.project_dir, environment, tmp)
+
+
+def confined(
+    executor: Executor, profile: Profile, project_dir: str, environment: Mapping[str, str], tmp: Path | None = None
+) -> Executor:
+    """Return an executor with the command of the profile's sandbox for a project folder; see `sandboxed`."""
+    if profile.sandbox is None:
+        return executor
+    home, temporary = environment.get("HOME", "/"), environment.get("TMPDIR") or tempfile.gettempdir()
+    prefix = profile.sandbox.prefix(project_dir=project_dir, home=home, tmp=str(tmp or temporary))
+    program = shutil.which(prefix[0], path=environment.get("PATH"))
+    if program is None:
+        raise SandboxNotThere(profile.name, prefix[0])
+    return replace(executor, prefix=(program, *prefix[1:]))
 
 
 def secrets_of(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:

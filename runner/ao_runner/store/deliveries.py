@@ -37,8 +37,33 @@ class Delivery:
     """What was wrong with the last try."""
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """The end of a run of which a receiver will not hear, unless somebody repeats it."""
+
+    kind: DeliveryKind
+    target: str
+    """The parent session, or the webhook."""
+    run_id: str
+    problem: str
+
+
 class DeliveryTable(Engine):
     """The queries about deliveries and webhooks."""
+
+    def is_end_awaited(self, run_id: str) -> bool:
+        """Return whether a server has something to do at the end of a run, so that it should be notified."""
+        return bool(self.fetch(_AWAITED, (run_id,)))
+
+    def given_up(self, since: str, run_id: str | None = None) -> list[GivenUp]:
+        """Return some deliveries that were given up, of all runs or of one, the newest first.
+
+        Args:
+            since: The earliest time from which they were tried.
+            run_id: The run that they are about.
+        """
+        rows = self.fetch(_GIVEN_UP, (since, run_id))
+        return [GivenUp(kind, target, of_run_id, problem or "") for kind, target, of_run_id, problem in rows]
 
     def unannounced_ends(self) -> bool:
         """Return whether a run has ended whose end was not announced."""
@@ -166,6 +191,15 @@ _OF_WEBHOOK: Final = "webhook_id, url, secret, created_at"
 _ENDS: Final = """
 SELECT run_id FROM runs WHERE announced = 0 AND status IN ('completed', 'failed', 'cancelled') LIMIT {most}{lock}
 """
+_AWAITED: Final = """
+SELECT 1 FROM runs WHERE run_id = ? AND (
+    execution_mode = 'async_callback' OR EXISTS (SELECT 1 FROM webhooks) OR EXISTS (
+        SELECT 1 FROM deliveries WHERE kind = 'callback' AND target = runs.session_id AND next_at IS NOT NULL))
+"""
+_GIVEN_UP: Final = f"""
+SELECT kind, target, run_id, problem FROM deliveries
+WHERE next_at IS NULL AND since >= ? AND run_id = coalesce(?, run_id) ORDER BY since DESC LIMIT {CHILDREN_AT_ONCE}
+"""  # noqa: S608  # own number
 _ADD_CALLBACKS: Final = """
 INSERT INTO deliveries (kind, target, run_id, since, tries, next_at)
 SELECT 'callback', parent_session_id, run_id, ?, 0, ? FROM runs WHERE run_id {among}

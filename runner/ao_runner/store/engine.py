@@ -184,8 +184,11 @@ class Engine(Protocol):
         """
 
     @abstractmethod
-    def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
-        """Extend every lease of an owner and return the runs that it holds, as run and attempt."""
+    def renew_leases(self, owner: str, lease_seconds: float, outbox_seconds: float = 0.0) -> set[tuple[str, int]]:
+        """Extend every lease of an owner and return the runs that it holds, as run and attempt.
+
+        `outbox_seconds` is the age of its oldest undelivered event, which `living_owners` returns.
+        """
 
     @abstractmethod
     def lost_runs(self) -> list[RunState]:

@@ -38,21 +38,44 @@ class Owner:
     shared: tuple[str, ...] = ()
     """The profiles whose sessions are on storage that all hosts share."""
     host: str | None = None
+    drains: bool = False
+    """Whether it claims no more runs, and leaves when its own have ended."""
+    slots: int = 0
+    """How many runs it performs at most at a time; 0 if it does not tell."""
+    outbox_seconds: float = 0.0
+    """The age of its oldest undelivered event, when it last told."""
+    needs_tag: bool = False
+    """See `Offer.needs_tag`."""
 
     def takes(self, profile: str) -> bool:
         """Return whether the process claims runs of a profile from the queue."""
-        return EVERY_PROFILE in self.serves or profile in self.serves
+        return not self.drains and (EVERY_PROFILE in self.serves or profile in self.serves)
 
 
 def offer_text(offer: Offer) -> str:
     """Return an offer as the JSON that other processes read."""
-    return json.dumps({"serves": offer.profiles or (EVERY_PROFILE,), "tags": offer.tags, "shared": offer.shared})
+    serves = offer.profiles or (EVERY_PROFILE,)
+    told = {"serves": serves, "tags": offer.tags, "shared": offer.shared, "slots": offer.slots}
+    return json.dumps({**told, "needs_tag": offer.needs_tag})
 
 
-def owner_of(pid: int, offer: str, host: str) -> Owner:
-    """Return the owner with an offer from `offer_text`."""
-    lists = {name: tuple(found) for name, found in json.loads(offer).items() if name in {"serves", "tags", "shared"}}
-    return Owner(pid, **lists, host=host)
+WORKER_COLUMNS: Final = "pid, offer, host, drain, outbox_seconds"
+
+
+def owner_of(pid: int, offer: str, host: str, drain: int, outbox_seconds: float) -> Owner:
+    """Return the owner in a row of `WORKER_COLUMNS`, with an offer from `offer_text`."""
+    told = json.loads(offer)
+    return Owner(
+        pid,
+        serves=tuple(told.get("serves", ())),
+        tags=tuple(told.get("tags", ())),
+        shared=tuple(told.get("shared", ())),
+        host=host or None,
+        drains=bool(drain),
+        slots=told.get("slots", 0),
+        outbox_seconds=outbox_seconds,
+        needs_tag=told.get("needs_tag", False),
+    )
 
 
 REMOTE: Final = "remote-"

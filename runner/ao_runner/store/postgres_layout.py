@@ -97,6 +97,9 @@ CREATE TABLE inputs (
 );
 CREATE INDEX waiting_inputs ON inputs (asked_at) WHERE answer IS NULL AND (outcome IS NULL OR parked = 1);
 CREATE INDEX answered_inputs ON inputs (run_id) WHERE answer IS NOT NULL AND outcome IS NULL;
+ALTER TABLE workers ADD COLUMN drain integer NOT NULL DEFAULT 0;
+ALTER TABLE workers ADD COLUMN outbox_seconds double precision NOT NULL DEFAULT 0;
+CREATE INDEX given_up_deliveries ON deliveries (since) WHERE next_at IS NULL;
 """,
 )
 """Never edit a released step; append a new one. A step must let programs of the layout before it go on working, or

@@ -22,6 +22,7 @@ from ao_runner.store.engine import ConstraintBroken, Row
 from ao_runner.store.ownership import (
     IDLE_LEASE_SECONDS,
     REMOTE,
+    WORKER_COLUMNS,
     Owner,
     Wakeup,
     host_name,
@@ -78,7 +79,8 @@ INSERT INTO events (week, run_id, seq, last_seq, line) SELECT week, run_id, ?, ?
 _RENEW: Final = """
 INSERT INTO workers (worker_id, host, pid, offer, lease_until)
 VALUES (?, ?, ?, ?, clock_timestamp() + make_interval(secs => ?))
-ON CONFLICT (worker_id) DO UPDATE SET offer = excluded.offer, lease_until = excluded.lease_until
+ON CONFLICT (worker_id) DO UPDATE SET offer = excluded.offer, lease_until = excluded.lease_until,
+outbox_seconds = coalesce(?, workers.outbox_seconds)
 """
 LOST: Final = """
 runs LEFT JOIN workers ON worker_id = owner
@@ -350,15 +352,15 @@ class PostgresStore(Store):
                     yield StoredEvent(position, of_run, seq, line)
             after = rows[-1][0]
 
-    def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
+    def renew_leases(self, owner: str, lease_seconds: float, outbox_seconds: float = 0.0) -> set[tuple[str, int]]:
         """See `Engine`. The lease of a worker without runs is at least `IDLE_LEASE_SECONDS`, until its next claim."""
         rows = self.fetch("SELECT run_id, attempt FROM runs WHERE status = 'running' AND owner = ?", (owner,))
-        self._renew(owner, lease_seconds if rows else max(lease_seconds, IDLE_LEASE_SECONDS))
+        self._renew(owner, lease_seconds if rows else max(lease_seconds, IDLE_LEASE_SECONDS), outbox_seconds)
         return {(run_id, attempt) for run_id, attempt in rows}
 
-    def _renew(self, owner: str, lease_seconds: float) -> None:
+    def _renew(self, owner: str, lease_seconds: float, outbox_seconds: float | None = None) -> None:
         announced = self._announced.get(owner, (self._host, os.getpid(), "{}"))
-        self.write(_RENEW, (owner, *announced, lease_seconds))
+        self.write(_RENEW, (owner, *announced, lease_seconds, outbox_seconds))
         self._keep_partitions()
 
     def _keep_partitions(self) -> None:
@@ -394,8 +396,9 @@ class PostgresStore(Store):
 
     def living_owners(self) -> dict[str, Owner]:
         """See `Engine`."""
-        rows = self.fetch("SELECT worker_id, pid, offer, host FROM workers WHERE lease_until > clock_timestamp()")
-        return {worker_id: owner_of(pid, offer, host) for worker_id, pid, offer, host in rows}
+        alive = "lease_until > clock_timestamp()"
+        rows = self.fetch(f"SELECT worker_id, {WORKER_COLUMNS} FROM workers WHERE {alive}")  # noqa: S608  # own names
+        return {worker_id: owner_of(*row) for worker_id, *row in rows}
 
     def lease_seconds(self) -> dict[str, float]:
         """See `Engine`."""

@@ -90,6 +90,8 @@ class RunRecord:
     stderr_tail: str = ""
     rejected_answers: tuple[RejectedAnswer, ...] = ()
     """Answers that did not fit the contract, in no event (SPEC 9.5); empty if the caller does not want them stored."""
+    workspace: JsonObject | None = None
+    """What the run changed in its workspace, and where the changes are, as in the event `_ao/workspace`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,10 @@ class Offer:
     """After this time without a worker, the sessions of another host count as unavailable."""
     host: str | None = None
     """The host of a worker that uses the store through a server; None for a process on this host."""
+    slots: int = 0
+    """How many runs it performs at most at a time; 0 if it does not tell."""
+    needs_tag: bool = False
+    """Whether it takes only runs that demand one of its tags, that of its host excepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +182,7 @@ class RunState:
     host: str | None = None
     """The host of its session."""
     succeeds: str | None = None
-    """The run that ended at a usage limit, and of which this one is a copy."""
+    """The run that this one repeats: it ended at a usage limit, or somebody has run it again from a page."""
     agent_name: str = ""
     number: int = 0
     """Increases with each run of the store."""

@@ -98,7 +98,7 @@ class RunFigures(Engine):
         return {name or "": int(count) for name, count in rows}
 
     def note_repetition(self, run_id: str, of_run_id: str) -> None:
-        """Store that a run repeats another one, which has ended."""
+        """Store that a run repeats another one, which has ended, in the column for copies after a usage limit."""
         self.write("UPDATE runs SET succeeds = ? WHERE run_id = ?", (of_run_id, run_id))
 
     def children_of(self, session_id: str, most: int) -> list[str]:

@@ -94,7 +94,9 @@ class RunQueue(Engine):
         and none of a session with a running one. A run whose row cannot be read ends as failed; before that,
         `on_damaged` receives the error, and run, session and attempt.
         """
-        rooms = self._rooms()
+        is_draining, rooms = self._rooms(offer.owner)
+        if is_draining:
+            return []
         full = [key for key, room in rooms.items() if room <= 0]
         candidates = self.fetch(
             _CANDIDATES.format(
@@ -102,6 +104,7 @@ class RunQueue(Engine):
             ),
             (
                 int(not offer.profiles), self.listed(offer.profiles), json.dumps(offer.tags),
+                self.listed(['[]', json.dumps([f"host:{offer.host or self.host}"])] if offer.needs_tag else []),
                 int(offer.host is None or self.host is not None), offer.host or self.host, self.listed(offer.shared),
                 self.listed([name for kind, name in full if kind != "agent"]),
                 self.listed([name for kind, name in full if kind == "agent"]), slots,
@@ -121,14 +124,21 @@ class RunQueue(Engine):
                 )
         return claimed
 
-    def _rooms(self) -> dict[tuple[str, str], int]:
-        """Return how many more runs each limit allows. If there is a limit, no other process claims meanwhile."""
+    def _rooms(self, owner: str) -> tuple[bool, dict[tuple[str, str], int]]:
+        """Return whether a worker drains, and how many more runs each limit allows.
+
+        If there is a limit, no other process claims meanwhile.
+        """
         # One query, so that the setting costs no round trip of its own.
-        ((is_limited, _),) = self.fetch(f"SELECT EXISTS (SELECT 1 FROM limits), {self.claim_setting_sql}")  # noqa: S608
-        if not is_limited:
-            return {}
+        ((is_draining, is_limited, _),) = self.fetch(
+            "SELECT EXISTS (SELECT 1 FROM workers WHERE worker_id = ? AND drain <> 0),"  # noqa: S608  # own words
+            f" EXISTS (SELECT 1 FROM limits), {self.claim_setting_sql}",
+            (owner,),
+        )
+        if is_draining or not is_limited:
+            return bool(is_draining), {}
         self.lock_claims()
-        return {(limit.kind, limit.name): limit.most - limit.running for limit in self.list_limits()}
+        return False, {(limit.kind, limit.name): limit.most - limit.running for limit in self.list_limits()}
 
     def list_limits(self) -> list[RunLimit]:
         """Return the limits, with the number of runs that count."""
@@ -181,7 +191,7 @@ class RunQueue(Engine):
         return True
 
     def find_successor(self, run_id: str) -> str | None:
-        """Return the copy of a run that ended at a usage limit."""
+        """Return the run that repeats one: after a usage limit, or because somebody has run it again from a page."""
         rows = self.fetch("SELECT run_id FROM runs WHERE succeeds = ?", (run_id,))
         return rows[0][0] if rows else None
 
@@ -230,15 +240,6 @@ class RunQueue(Engine):
         """Request a stop of a run and return its status, or None if there is no such run."""
         rows = self.fetch("UPDATE runs SET stop_wanted = stop_wanted + 1 WHERE run_id = ? RETURNING status", (run_id,))
         return rows[0][0] if rows else None
-
-    def requested_stops(self, owner: str) -> dict[str, int]:
-        """Return the running runs of an owner that should stop, with the number of requests for each."""
-        rows = self.fetch(
-            "SELECT run_id, CAST(stop_wanted AS INTEGER) FROM runs"
-            " WHERE status = 'running' AND owner = ? AND stop_wanted > 0",
-            (owner,),
-        )
-        return dict(map(tuple, rows))
 
     def list_states(self, *statuses: RunStatus) -> list[RunState]:
         """Return the runs with one of the statuses, or all, oldest first. Damaged rows go to `damage`."""
@@ -338,7 +339,7 @@ WHERE runs.status = 'queued' AND (not_before IS NULL OR not_before <= {now}) AND
     SELECT 1 FROM runs AS other WHERE other.session_id = runs.session_id AND (
         other.status || '' = 'running' OR other.status || '' = 'queued' AND other.rowid < runs.rowid)
     LIMIT 1 OFFSET 0)
-AND (? = 1 OR runs.profile {among}) AND {tags}
+AND (? = 1 OR runs.profile {among}) AND {tags} AND NOT requires {among}
 AND (mode = 'start' OR host IS NULL AND (? = 1 OR executor_session_id IS NULL) OR host = ? OR runs.profile {among})
 AND NOT coalesce(runs.profile, '') {among} AND NOT coalesce(agent_name, '') {among}
 ORDER BY priority DESC, runs.rowid LIMIT ?{lock}

@@ -4,11 +4,14 @@ Leases use the clock of the machine's uptime, which all processes share and whic
 """
 
 import json
+import os
 import sqlite3
 from array import array
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import ClassVar, Final
 
 from ao_runner.store.engine import Row, reading
@@ -16,6 +19,7 @@ from ao_runner.store.ownership import (
     IDLE_LEASE_SECONDS,
     MAX_LEASE_SECONDS,
     REMOTE,
+    WORKER_COLUMNS,
     Owner,
     Wakeup,
     is_alive,
@@ -29,7 +33,7 @@ from ao_runner.store.ownership import (
 from ao_runner.store.records import DeletableSession, Offer, RowDamaged, RunState, StoredEvent, timestamp
 from ao_runner.store.run_queue import CLAIMED_COLUMNS, TAIL_CHARACTERS
 from ao_runner.store.store import Store
-from ao_runner.store.store_file import StoreFile, is_corrupt
+from ao_runner.store.store_file import BUSY_SECONDS, StoreFile, is_corrupt
 
 _LAST_SEQ: Final = (
     "(SELECT coalesce(last_seq, seq) FROM events WHERE events.run_id = runs.run_id ORDER BY seq DESC LIMIT 1)"
@@ -72,6 +76,11 @@ class SqliteStore(StoreFile, Store):
     tail_sql: ClassVar[str] = _TAIL
 
     host: str | None = None
+
+    def __init__(self, home: Path, busy_seconds: float = BUSY_SECONDS) -> None:
+        super().__init__(home, busy_seconds)
+        self._outbox_seconds: dict[str, float] = {}
+        """What the rows of workers of this host say, so that they are written only when it changes."""
 
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
@@ -138,20 +147,24 @@ class SqliteStore(StoreFile, Store):
             for seq, line in split:
                 yield StoredEvent(position, of_run, seq, line)
 
-    def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
+    def renew_leases(self, owner: str, lease_seconds: float, outbox_seconds: float = 0.0) -> set[tuple[str, int]]:
         """See `Engine`."""
-        self._renew(owner, lease_seconds)
+        self._renew(owner, lease_seconds, outbox_seconds)
         rows = self.connection.execute(
             "UPDATE runs SET lease_until = ? WHERE owner = ? AND status = 'running' RETURNING run_id, attempt",
             (uptime_seconds() + lease_seconds, owner),
         )
         return {(run_id, attempt) for run_id, attempt in rows.fetchall()}
 
-    def _renew(self, owner: str, lease_seconds: float) -> None:
+    def _renew(self, owner: str, lease_seconds: float, outbox_seconds: float | None = None) -> None:
         """Let a worker behind a server live on; the life of any other one is the lock on its file."""
         if owner.startswith(REMOTE):
             lease_until = uptime_seconds() + max(lease_seconds, IDLE_LEASE_SECONDS)
-            self.write("UPDATE workers SET lease_until = ? WHERE worker_id = ?", (lease_until, owner))
+            statement = "UPDATE workers SET lease_until = ?, outbox_seconds = coalesce(?, outbox_seconds)"
+            self.write(f"{statement} WHERE worker_id = ?", (lease_until, outbox_seconds, owner))
+        elif outbox_seconds is not None and outbox_seconds != self._outbox_seconds.get(owner, 0.0):
+            self._outbox_seconds[owner] = outbox_seconds
+            self.write("UPDATE workers SET outbox_seconds = ? WHERE worker_id = ?", (outbox_seconds, owner))
 
     def lost_runs(self) -> list[RunState]:
         """See `Engine`."""
@@ -174,17 +187,26 @@ class SqliteStore(StoreFile, Store):
         return self._states(self.damage, f"run_id {self.among_sql}", self.listed([row[0] for row in found]))
 
     def join(self, offer: Offer) -> None:
-        """See `Engine`. The file of an owner on this host announces it already."""
-        if not offer.owner.startswith(REMOTE):
-            return
-        now = uptime_seconds()
-        self.write("DELETE FROM workers WHERE NOT lease_until - ? BETWEEN ? AND ?", (now, -DAY, MAX_LEASE_SECONDS))
+        """See `Engine`. The row of an owner on this host, whose file announces it already, is for requests to it."""
+        self._forget_workers()
+        pid = 0 if offer.owner.startswith(REMOTE) else os.getpid()
         self.write(
-            "INSERT INTO workers (worker_id, host, pid, offer, lease_until) VALUES (?, ?, 0, ?, 0)"
+            "INSERT INTO workers (worker_id, host, pid, offer, lease_until) VALUES (?, ?, ?, ?, 0)"
             " ON CONFLICT (worker_id) DO UPDATE SET host = excluded.host, offer = excluded.offer",
-            (offer.owner, offer.host or "", offer_text(offer)),
+            (offer.owner, offer.host or "", pid, offer_text(offer)),
         )
         self._renew(offer.owner, offer.lease_seconds)
+
+    def _forget_workers(self) -> None:
+        """Delete the rows of workers that are gone: of this host at once, of others a day after their lease."""
+        remote = f"worker_id LIKE '{REMOTE}%'"
+        self.write(
+            f"DELETE FROM workers WHERE {remote} AND NOT lease_until - ? BETWEEN ? AND ?",  # noqa: S608  # own words
+            (uptime_seconds(), -DAY, MAX_LEASE_SECONDS),
+        )
+        here = [owner for (owner,) in self.fetch(f"SELECT worker_id FROM workers WHERE NOT {remote}")]  # noqa: S608
+        gone = [owner for owner in here if not is_alive(self.home, owner)]
+        self.write(f"DELETE FROM workers WHERE worker_id {self.among_sql}", (self.listed(gone),))  # noqa: S608
 
     def leave(self, owner: str) -> None:
         """See `Engine`. The lock on the file of an owner on this host ends with the process."""
@@ -193,20 +215,24 @@ class SqliteStore(StoreFile, Store):
 
     def living_owners(self) -> dict[str, Owner]:
         """See `Engine`."""
-        return {**living_owners(self.home), **self._remote_owners()}
+        here, rows = living_owners(self.home), self._rows_of_workers("lease_until = 0")
+        for name in rows.keys() & here.keys():
+            row = rows[name]
+            here[name] = replace(here[name], drains=row.drains, slots=row.slots, outbox_seconds=row.outbox_seconds)
+        return {**here, **self._remote_owners()}
 
     def _remote_owners(self) -> dict[str, Owner]:
-        rows = self.fetch(
-            "SELECT worker_id, pid, offer, host FROM workers WHERE lease_until - ? BETWEEN 0 AND ?",
-            (uptime_seconds(), MAX_LEASE_SECONDS),
-        )
-        return {worker_id: owner_of(pid, offer, host) for worker_id, pid, offer, host in rows}
+        return self._rows_of_workers("lease_until - ? BETWEEN 0 AND ?", uptime_seconds(), MAX_LEASE_SECONDS)
+
+    def _rows_of_workers(self, condition: str, *values: object) -> dict[str, Owner]:
+        rows = self.fetch(f"SELECT worker_id, {WORKER_COLUMNS} FROM workers WHERE {condition}", values)  # noqa: S608
+        return {worker_id: owner_of(*row) for worker_id, *row in rows}
 
     def lease_seconds(self) -> dict[str, float]:
         """See `Engine`. A worker of this host has leases of its runs only."""
         rows = self.fetch(
             "SELECT owner, min(lease_until) - ? FROM runs WHERE status = 'running' AND lease_until IS NOT NULL"
-            " GROUP BY owner UNION ALL SELECT worker_id, lease_until - ? FROM workers",
+            " GROUP BY owner UNION ALL SELECT worker_id, lease_until - ? FROM workers WHERE lease_until > 0",
             (uptime_seconds(), uptime_seconds()),
         )
         return {owner: float(seconds) for owner, seconds in rows}

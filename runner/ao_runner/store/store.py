@@ -34,6 +34,7 @@ from ao_runner.store.records import (
 )
 from ao_runner.store.run_figures import RunFigures
 from ao_runner.store.run_queue import RUN_COLUMNS, RunQueue, end_of_prefix, insertion, run_of
+from ao_runner.store.worker_table import WorkerTable
 
 _SESSION_COLUMNS: Final = (
     "session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
@@ -51,7 +52,7 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
-class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable, InputTable):
+class Store(RunQueue, WorkerTable, AgentTable, DeliveryTable, RunFigures, ActionTable, InputTable):
     """Sessions, runs, events, named schemas, agents, deliveries, actions and requests in one place."""
 
     def add_session(self, session: Session) -> None:
@@ -190,6 +191,11 @@ class Store(RunQueue, AgentTable, DeliveryTable, RunFigures, ActionTable, InputT
         newest = "coalesce((SELECT max(rowid) FROM runs WHERE runs.session_id = sessions.session_id), 0)"
         clause = f"ORDER BY {newest} DESC, rowid DESC"
         return self.rows("session", (_SESSION_COLUMNS, "sessions", clause), (), _session_of, self.damage)
+
+    def sessions_after(self, session_id: str, most: int) -> list[Session]:
+        """Return the first sessions behind an id, in the order of their ids, in which none moves."""
+        clause = f"WHERE session_id > ? ORDER BY session_id LIMIT {most:d}"
+        return self.rows("session", (_SESSION_COLUMNS, "sessions", clause), (session_id,), _session_of, self.damage)
 
     def list_runs(self, *session_ids: str) -> list[Run]:
         """Return the runs of sessions in order, in one query for any number of sessions."""

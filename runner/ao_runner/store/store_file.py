@@ -137,6 +137,9 @@ CREATE TABLE inputs (
 ) STRICT;
 CREATE INDEX waiting_inputs ON inputs (asked_at) WHERE answer IS NULL AND (outcome IS NULL OR parked = 1);
 CREATE INDEX answered_inputs ON inputs (run_id) WHERE answer IS NOT NULL AND outcome IS NULL;
+ALTER TABLE workers ADD COLUMN drain INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workers ADD COLUMN outbox_seconds REAL NOT NULL DEFAULT 0;
+CREATE INDEX given_up_deliveries ON deliveries (since) WHERE next_at IS NULL;
 """,
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.

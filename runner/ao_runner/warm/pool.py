@@ -21,7 +21,14 @@ from ao_runner.discovery import Executor, describe
 from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal, Scratch
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail, read_available
 from ao_runner.runs.attempt import ColdLauncher, ContainmentNotThere, Launched, LaunchMode, rlimits_of, start
-from ao_runner.runs.run_request import RunRequest, bare_environment, environment_of, invocation_of
+from ao_runner.runs.run_request import (
+    RunRequest,
+    SandboxNotThere,
+    bare_environment,
+    environment_of,
+    invocation_of,
+    sandboxed,
+)
 
 PARKED_SECONDS: Final = 600.0
 """Default time that a process waits for its run."""
@@ -67,6 +74,7 @@ class PoolKey(NamedTuple):
     limits: frozenset[tuple[str, int]]
     folder: str
     keeps_rejected_answers: bool
+    sandbox: tuple[str, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -241,7 +249,7 @@ class WarmLauncher:
 
     def __post_init__(self) -> None:
         self._cold = ColdLauncher(self.lines, self.cleanup)
-        self._known: dict[tuple[Identity, frozenset[tuple[str, str]]], tuple[float, Description]] = {}
+        self._known: dict[tuple[Identity, Executor, frozenset[tuple[str, str]]], tuple[float, Description]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -259,8 +267,10 @@ class WarmLauncher:
             DescribeFailed: The executor does not describe itself.
             OSError: It cannot be started.
             OwnCredentialGiven: It would receive a credential of the runner.
+            SandboxNotThere: The program of its sandbox is not there.
         """
-        description = await self.describe(request.executor, bare_environment(request.environ))
+        environment = bare_environment(request.environ)
+        description = await self.describe(sandboxed(request, environment), environment)
         self._refill(request, description, environment_of(request, description))
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
@@ -268,7 +278,7 @@ class WarmLauncher:
 
         The cache key is the executor's file and environment. Failures are not cached.
         """
-        key = (identity_of(executor), frozenset(environment.items()))
+        key = (identity_of(executor), executor, frozenset(environment.items()))
         known = self._known.get(key)
         if known is not None and time.monotonic() - known[0] < MAX_AGE_SECONDS:
             return known[1]
@@ -378,7 +388,7 @@ class WarmLauncher:
             if len(fitting) >= profile.warm.size:
                 return False
             child, scratch = start(request, environment, self.lines, self.cleanup)
-        except (OSError, ContainmentNotThere):
+        except (OSError, ContainmentNotThere, SandboxNotThere):
             return False  # the next run starts cold and reports why it could not be started
         waiting = PooledProcess(child, scratch, Tail(STDERR_TAIL_BYTES), self._forget)
         replace = partial(self._refill, request, description, environment)
@@ -430,7 +440,8 @@ def _key_of(request: RunRequest, environment: Mapping[str, str]) -> PoolKey:
     limits = {} if request.profile is None else rlimits_of(request.profile.limits)
     executor, folder = identity_of(request.executor), request.session.project_dir
     variables = frozenset(environment.items())
-    return PoolKey(executor, variables, frozenset(limits.items()), folder, request.keeps_rejected_answers)
+    keeps, sandbox = request.keeps_rejected_answers, () if request.sandbox is None else tuple(request.sandbox.command)
+    return PoolKey(executor, variables, frozenset(limits.items()), folder, keeps, sandbox)
 
 
 def _expectation(invocation: JsonObject) -> str:

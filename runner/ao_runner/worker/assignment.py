@@ -11,6 +11,7 @@ from ao_protocol.errors import ErrorType
 from ao_runner.blueprints.loading import load_object
 from ao_runner.coordinators.port import Assignment
 from ao_runner.errors import RunnerError
+from ao_runner.home import WORKSPACES
 from ao_runner.model_script import SimulatorFailed, play_stored_script
 from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, RunRequest, refused, refused_request, request_under
@@ -107,6 +108,7 @@ def order_for(assignment: Assignment, host: Host) -> RunRequest:
         first_parameters=assignment.first_parameters,
         is_resolved=assignment.is_resolved,
         keeps_rejected_answers=order.keeps_rejected_answers and host.keeps_rejected_answers,
+        workspaces=host.home / WORKSPACES,
     )
 
 

@@ -146,7 +146,8 @@ USUAL_BEAT_SECONDS: Final = 10.0
 class Leases:
     """The leases of a worker's runs. `obey` receives the orders of heartbeats; `fence` ends all runs.
 
-    Time is the machine's uptime including suspension, as coordinators count it.
+    `outbox_seconds` returns the age of the oldest undelivered event, which heartbeats report. Time is the machine's
+    uptime including suspension, as coordinators count it.
     """
 
     coordinator: Coordinator
@@ -154,6 +155,7 @@ class Leases:
     log: Log
     obey: Callable[[Orders], None]
     fence: Callable[[str], None]
+    outbox_seconds: Callable[[], float]
     uptime: Callable[[], float] = uptime_seconds
     _kept_at: float = 0.0
     _is_failing: bool = False
@@ -169,7 +171,8 @@ class Leases:
         sent_at = self.uptime()
         try:
             async with asyncio.timeout(self._beat_seconds()):
-                orders = await self.coordinator.heartbeat([held.key for held in self.held])
+                held = [held.key for held in self.held]
+                orders = await self.coordinator.heartbeat(held, self.outbox_seconds())
         except (CoordinatorUnavailable, TimeoutError) as error:
             self._fail(str(error) or "it did not answer in time")
         except RunnerError:

@@ -7,7 +7,6 @@ refused, because a page in a browser could reach the port through a name of its 
 """
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -29,10 +28,11 @@ from ao_runner.coordinators.port import (
     Refused,
 )
 from ao_runner.errors import RunnerError
-from ao_runner.outbox import Outbox, OutboxUnreadable, RecordDamaged
+from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.store.records import Fleet, RunRecord, StoreUnusable, StoreUnwritable, seconds_since
+from ao_runner.worker.backlog import oldest_age_seconds
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.observers import Observer
 
@@ -179,29 +179,16 @@ class _Present:
         for how, count in watched.waiting_processes().items():
             waiting.add_metric([how], count)
         yield waiting
+        oldest = oldest_age_seconds(watched.outbox)
         for name, text, value in (
             ("slots", "Maximum number of concurrent runs.", watched.slots),
             ("outbox_bytes", "Size of the outbox.", watched.outbox.used_bytes),
             ("outbox_quota_bytes", "Maximum size of the outbox.", watched.quota_bytes),
             ("outbox_open_runs", "Runs whose end is not delivered yet.", len(keys)),
             ("outbox_unreadable_runs", "Runs whose events cannot be read from the disk.", watched.unreadable_runs()),
-            ("outbox_oldest_event_age_seconds", "Age of the oldest undelivered event.", self._oldest_age_seconds()),
+            ("outbox_oldest_event_age_seconds", "Age of the oldest undelivered event.", oldest),
         ):
             yield GaugeMetricFamily(f"ao_worker_{name}", text, value)
-
-    def _oldest_age_seconds(self) -> float:
-        outbox = self.watched.outbox
-        ages = [0.0]
-        for state in outbox.open_keys():
-            if state.durable_seq == state.acknowledged_seq:
-                continue
-            try:
-                batch = outbox.next_batch(state.key, max_events=1)
-            except (RecordDamaged, OutboxUnreadable):
-                continue  # delivery reports it
-            if batch is not None:
-                ages.append(seconds_since(json.loads(batch.lines[0])["timestamp"]))
-        return max(ages)
 
 
 @dataclass(eq=False)
@@ -268,9 +255,9 @@ class WatchedCoordinator:
         await self._noted("terminal", self.inner.terminal(key, seq, line, stays=stays))
         self.metrics.delivered.inc()
 
-    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+    async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Pass on."""
-        return await self._noted("heartbeat", self.inner.heartbeat(held))
+        return await self._noted("heartbeat", self.inner.heartbeat(held, outbox_seconds))
 
     async def orders(self) -> Orders:
         """Pass on; see `claim`."""

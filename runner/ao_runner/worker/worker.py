@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,7 @@ from ao_runner.runs.run import perform_run
 from ao_runner.runs.run_request import RunRequest
 from ao_runner.store.records import RunRecord, timestamp
 from ao_runner.worker.assignment import Host, served_order
+from ao_runner.worker.backlog import oldest_age_seconds
 from ao_runner.worker.claiming import Claiming, Needs
 from ao_runner.worker.delivery import Delivery, ending_behind, recover_orphans, wake_left_over
 from ao_runner.worker.held_runs import HeldRun, HeldRuns, Leases
@@ -54,6 +56,8 @@ class ExitSummary:
     undelivered_runs: int = 0
     refused_lines: int = 0
     """How many lines of a coordinator that reads lines were invalid."""
+    is_ordered: bool = False
+    """Whether the coordinator has ordered it."""
 
 
 @dataclass
@@ -80,6 +84,7 @@ class Worker:
     def __post_init__(self) -> None:
         self.held = HeldRuns()
         self._stops = 0
+        self._is_ordered = False
         self._hurry = asyncio.Event()
         self._cancelled = 0
         self._left_sessions: asyncio.Queue[str] = asyncio.Queue()
@@ -89,7 +94,8 @@ class Worker:
         self._claiming = Claiming(
             self.coordinator, self._spooler, self.held, self.folder, self.log, self.concurrency, self.needs
         )
-        self._leases = Leases(self.coordinator, self.held, self.log, self._obey, self._fence_all)
+        backlog = partial(oldest_age_seconds, self.outbox)
+        self._leases = Leases(self.coordinator, self.held, self.log, self._obey, self._fence_all, backlog)
 
     async def work(self) -> ExitSummary:
         """Work until `stop` is called and nothing is left to do, and return what is left.
@@ -111,7 +117,7 @@ class Worker:
             raise _reason(group) from group
         finally:
             await self.coordinator.__aexit__(None, None, None)
-        return ExitSummary(self._cancelled, len(self.outbox.open_keys()))
+        return ExitSummary(self._cancelled, len(self.outbox.open_keys()), is_ordered=self._is_ordered)
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         wake_left_over(self.outbox, self._delivery, self.log)
@@ -307,6 +313,7 @@ class Worker:
                 self.launcher.retire_session(session_id)
                 self.session_left(session_id)  # also if there was none: the coordinator waits for the answer
         if orders.drain:
+            self._is_ordered = True
             self._drain("requested by the coordinator")
 
     async def _stays(self, key: RunKey) -> bool:

@@ -14,7 +14,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
-from ao_server.agents import AGENT_NAME, problems_of_agent, remarks_on_agent, shown_agent
+from ao_server.agents import AGENT_NAME, listed_agents, problems_of_agent, remarks_on_agent, shown_agent
 from ao_server.context import Context
 from ao_server.problems import problems_in, refusal
 
@@ -43,7 +43,7 @@ async def list_agents(
 ) -> list[dict[str, Any]]:
     """List all agents by name."""
     wanted = {tag for tag in tags.split(",") if tag}
-    agents = await context.access.read(lambda store: store.list_agents())
+    agents = await context.access.read(listed_agents)
     return [shown_agent(agent) for agent in agents if wanted <= set(agent.document.get("tags") or [])]  # type: ignore[arg-type]  # checked when stored
 
 

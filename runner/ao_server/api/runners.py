@@ -1,6 +1,7 @@
 """The calls of runners that speak the older contract: register, poll, report. Paths, fields and answers are its own."""
 
 import asyncio
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -67,7 +68,8 @@ class OwnAgent(BaseModel):
 class Registration(BaseModel):
     """What a runner says of itself. The same four, hostname, project_dir, executor_profile and command, are one runner.
 
-    `agents` are procedural agents that it alone performs. `require_matching_tags` is accepted, and has no effect.
+    `agents` are procedural agents that it alone performs. With `require_matching_tags` it is handed out only runs that
+    demand at least one of its tags.
     """
 
     hostname: Text
@@ -126,6 +128,7 @@ async def register(context: Context, wanted: Registration) -> dict[str, Any]:
         raise refusal(HTTPStatus.CONFLICT, "duplicate_runner", message, runner_id=runner_id, **identity)
     shown: JsonObject = wanted.model_dump(exclude={"agents"}, exclude_none=True)
     offer = offer_of(runner_id, wanted.hostname, wanted.executor_profile, executor.type, wanted.tags or [])
+    offer = replace(offer, needs_tag=wanted.require_matching_tags)
     try:
         await context.runners.register(runner_id, {"tags": [], **shown}, offer, await _own_agents(context, wanted))
     except AgentNameTaken as error:

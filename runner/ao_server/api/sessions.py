@@ -26,13 +26,18 @@ async def list_sessions(
     context: Context,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
     parent_session_id: str | None = None,
+    after: Annotated[
+        str | None, Query(description="List all, in pages: first with an empty text, then with `next_after`.")
+    ] = None,
 ) -> dict[str, Any]:
-    """List sessions, the one with the newest run first."""
+    """List sessions, the one with the newest run first; with `after`, in the order of their ids."""
     idle = context.runners.idle
 
     def find(store: Store) -> JsonObject:
-        sessions = [one for one in store.list_sessions() if parent_session_id in {None, one.parent_session_id}]
-        return {"sessions": [shown_session(one, states_of(store, one.session_id), idle) for one in sessions[:limit]]}
+        found = store.list_sessions() if after is None else store.sessions_after(after, limit)
+        sessions = [one for one in found if parent_session_id in {None, one.parent_session_id}][:limit]
+        rest = {} if after is None else {"next_after": found[-1].session_id if len(found) == limit else None}
+        return {"sessions": [shown_session(one, states_of(store, one.session_id), idle) for one in sessions], **rest}
 
     return await context.access.read(find)
 

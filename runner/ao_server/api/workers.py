@@ -33,7 +33,11 @@ async def claim(context: Context, request: Request, call: calls.Claim) -> dict[s
     """Wait for runs, for at most ten seconds. A repetition with the same `claim_id` has the same answer."""
     worker = _worker(context, call)
     assignments = await _claimed(context, request, worker, call)
-    return {"assignments": calls.ASSIGNMENTS.dump_python(list(assignments), mode="json")}
+    found = calls.ASSIGNMENTS.dump_python(list(assignments), mode="json")
+    for session in [one["session"] for one in found]:
+        if session["project_dir"] == context.hosting.project_dir:
+            session["project_dir"] = None  # the run names none, and the worker has one of its own
+    return {"assignments": found}
 
 
 async def _claimed(
@@ -90,24 +94,29 @@ async def terminal(context: Context, call: calls.Terminal) -> dict[str, Any]:
 @routes.post("/heartbeat")
 async def heartbeat(context: Context, call: calls.Heartbeat) -> dict[str, Any]:
     """Keep the leases of a worker's runs, and return those that it has lost."""
-    orders = await _worker(context, call).coordinator.heartbeat(call.held)
+    orders = await _worker(context, call).coordinator.heartbeat(call.held, call.outbox_seconds)
     return {"lost": calls.KEYS.dump_python(sorted(orders.lost), mode="json")}
 
 
 @routes.post("/orders")
 async def orders(context: Context, call: calls.AskOrders) -> dict[str, Any]:
-    """Wait for requests to stop runs beyond those in `told`, for at most ten seconds; return the number for each."""
+    """Wait for requests to stop runs beyond those in `told`, or to drain, for at most ten seconds.
+
+    `stops` is the number of requests for each run.
+    """
     worker = _worker(context, call)
     known = set(call.answered)
     until = asyncio.get_running_loop().time() + calls.WAIT_SECONDS
     while True:
-        stops = await context.access.read(lambda store: store.requested_stops(call.worker_id))
+        wanted = await context.access.read(lambda store: store.requests_to(call.worker_id))
         answers = await context.access.read(lambda store: store.answers_for(call.worker_id))
-        is_new = any((one.run_id, one.request_id) not in known for one in answers)
-        is_new = is_new or any(count > call.told.get(run_id, 0) for run_id, count in stops.items())
+        is_new = any(count > call.told.get(run_id, 0) for run_id, count in wanted.stops.items())
+        is_new = is_new or (wanted.drain and not call.drains)
+        is_new = is_new or any((one.run_id, one.request_id) not in known for one in answers)
         if is_new or context.live.closing.is_set() or asyncio.get_running_loop().time() >= until:
             given = [InputAnswer(one.run_id, one.request_id, one.answer or {}) for one in answers]
-            return {"stops": stops, "answers": calls.ANSWERS.dump_python(given, mode="json")}
+            told = calls.ANSWERS.dump_python(given, mode="json")
+            return {"stops": wanted.stops, "drain": wanted.drain, "answers": told}
         await worker.coordinator.end_not_held()
         await context.access.wakeup.wait(LOOK_SECONDS)
         await asyncio.sleep(COALESCE_SECONDS)

@@ -7,6 +7,7 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from ao_runner.store.store import Store
+from ao_server.agents import listed_agents
 from ao_server.api.agents import AgentName, NewStatus, delete_agent, set_status
 from ao_server.context import Context
 from ao_server.pages.rendering import page
@@ -19,7 +20,7 @@ async def list_agents(request: Request, context: Context) -> Response:
     """Show all agents by name."""
 
     def find(store: Store) -> tuple[object, object]:
-        return store.list_agents(), store.count_runs_of_agents()
+        return listed_agents(store), store.count_runs_of_agents()
 
     agents, runs = await context.access.read(find)
     return page(request, "agents.html", agents=agents, runs=runs)

@@ -7,6 +7,7 @@ from typing import Final
 
 from ao_protocol.errors import ErrorType
 from ao_runner.cli.waiting import is_patient
+from ao_runner.store.deliveries import GivenUp
 from ao_runner.store.records import RunFilter, RunLimit, RunState, timestamp
 from ao_runner.store.store import Store
 from ao_server.pages.requests import RequestView, views_of
@@ -35,6 +36,8 @@ class Attention:
     lost: Sequence[RunRow]
     others: Sequence[RunRow]
     pauses: Sequence[RunLimit]
+    given_up: Sequence[GivenUp]
+    """The ends of runs of which a parent or a webhook will not hear."""
 
     @property
     def rows(self) -> list[RunRow]:
@@ -56,6 +59,7 @@ def attention_of(store: Store) -> Attention:
         lost=[row for row in failed if of_type[row.run_id] in OF_LOSSES],
         others=[row for row in failed if of_type[row.run_id] not in OF_CONTRACTS | OF_LOSSES],
         pauses=[limit for limit in store.list_limits() if limit.kind == "pause"],
+        given_up=store.given_up(since),
     )
 
 

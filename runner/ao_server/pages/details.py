@@ -86,7 +86,13 @@ async def stream_session(
 def _head_of_run(store: Store, state: RunState) -> dict[str, Any]:
     head = head_of(store, state)
     text = None if head.result is None or head.result.result_text is None else cut(head.result.result_text)
-    return {"head": head, "row": head.row, "family": family_of(store, state.run.session_id), "result_text": text}
+    return {
+        "head": head,
+        "row": head.row,
+        "family": family_of(store, state.run.session_id),
+        "result_text": text,
+        "given_up": store.given_up("", state.run.run_id),
+    }
 
 
 def _head_of_session(store: Store, session: Session, states: Sequence[RunState]) -> dict[str, Any]:

@@ -1,50 +1,25 @@
-"""Pages about the whole: what needs a person, workers and executors, and what runs have cost."""
+"""Pages about the whole: what needs a person, what has been changed, and what runs have cost."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
+from sse_starlette import EventSourceResponse
 from starlette.responses import Response
 
-from ao_protocol.documents import Description
-from ao_runner.discovery import DescribeFailed, Executor, describe_executor, list_executors
-from ao_runner.profiles import list_profiles
-from ao_runner.runs.run_request import bare_environment
-from ao_runner.store.ownership import EVERY_PROFILE
-from ao_runner.store.records import RunLimit
 from ao_runner.store.run_figures import NEWEST_RUNS, EndedRun
 from ao_runner.store.store import Store
 from ao_server.context import Context
 from ao_server.pages.attention import attention_of
-from ao_server.pages.rendering import page
+from ao_server.pages.rendering import can_act, fragment, page
 from ao_server.pages.run_view import seconds_between
+from ao_server.pages.streaming import event_stream, list_stream
 
 routes = APIRouter(include_in_schema=False)
 ACTIONS_AT_ONCE: Final = 200
 ACTIONS_DAYS: Final = 90
 """For how long actions are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileLoad:
-    """The open runs of a profile, and what limits them."""
-
-    name: str
-    queued: int
-    running: int
-    since: str | None
-    limit: RunLimit | None
-
-    @property
-    def state(self) -> str:
-        """Whether runs of the profile begin."""
-        if self.limit is None:
-            return ""
-        if self.limit.most == 0:
-            return f"paused until {self.limit.until}" if self.limit.until else "paused"
-        return f"at most {self.limit.most} at a time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,49 +40,13 @@ async def inbox(request: Request, context: Context) -> Response:
     return page(request, "inbox.html", attention=await context.access.read(attention_of))
 
 
-@routes.get("/ui/workers")
-async def workers(request: Request, context: Context, check: bool = False) -> Response:
-    """Show who performs runs, and the executors and profiles of the server's host."""
-
-    def find(store: Store) -> dict[str, Any]:
-        holds = Counter(state.owner for state in store.list_states("running"))
-        hosting = context.hosting
-        profiles = list_profiles(hosting.home, hosting.environ)
-        return {
-            "owners": store.living_owners(),
-            "holds": holds,
-            "host": store.host,
-            "leases": store.lease_seconds(),
-            "loads": _loads(store, [found.name for found in profiles] + list(list_executors())),
-            "limits": store.list_limits(),
-            "profiles": profiles,
-            "executors": [(one, *_described(one, check, hosting.environ)) for one in list_executors().values()],
-            "is_checked": check,
-        }
-
-    return page(request, "workers.html", **await context.access.read(find))
-
-
-def _loads(store: Store, names: Sequence[str]) -> list[ProfileLoad]:
-    """Return the loads of profiles with open runs, with a limit, with a worker of their own, and of those named."""
-    loads = {profile or "": (queued, running, since) for profile, queued, running, since in store.fleet().profiles}
-    by_room = sorted(store.list_limits(), key=lambda limit: -limit.most)  # of a limit and a pause, the pause counts
-    limits = {limit.name: limit for limit in by_room if limit.kind != "agent"}
-    served = {name for owner in store.living_owners().values() for name in owner.serves} - {EVERY_PROFILE}
-    return [
-        ProfileLoad(name, *loads.get(name, (0, 0, None)), limits.get(name))
-        for name in sorted({*loads, *limits, *served, *names})
-    ]
-
-
-def _described(executor: Executor, check: bool, environ: Mapping[str, str]) -> tuple[Description | None, str | None]:
-    """Ask an executor to describe itself, if that is wanted: it is a process that takes a moment."""
-    if not check:
-        return None, None
-    try:
-        return describe_executor(executor, bare_environment(environ)), None
-    except (DescribeFailed, OSError) as error:
-        return None, str(error)
+@routes.get("/ui/inbox/stream")
+async def stream_inbox(request: Request, context: Context) -> EventSourceResponse:
+    """Send what needs a person whenever it changes."""
+    acts = can_act(request)
+    return event_stream(
+        list_stream(context, lambda store: fragment("_inbox.html", can_act=acts, attention=attention_of(store)))
+    )
 
 
 @routes.get("/ui/actions")
@@ -123,15 +62,22 @@ async def actions(
 @routes.get("/ui/usage")
 async def usage(request: Request, context: Context) -> Response:
     """Show what the newest runs have used, by day and by agent."""
-    ended = await context.access.read(lambda store: store.ended_runs())
-    return page(
-        request,
-        "usage.html",
-        total=_total("All", ended),
-        days=list(_totals(ended, [run.ended_at[:10] for run in ended]))[:31],
-        agents=sorted(_totals(ended, [run.agent_name for run in ended]), key=lambda one: -one.runs)[:100],
-        newest=NEWEST_RUNS,
-    )
+    return page(request, "usage.html", newest=NEWEST_RUNS, **await context.access.read(_usage))
+
+
+@routes.get("/ui/usage/stream")
+async def stream_usage(context: Context) -> EventSourceResponse:
+    """Send what the newest runs have used whenever that changes."""
+    return event_stream(list_stream(context, lambda store: fragment("_usage.html", **_usage(store))))
+
+
+def _usage(store: Store) -> dict[str, Any]:
+    ended = store.ended_runs()
+    return {
+        "total": _total("All", ended),
+        "days": list(_totals(ended, [run.ended_at[:10] for run in ended]))[:31],
+        "agents": sorted(_totals(ended, [run.agent_name for run in ended]), key=lambda one: -one.runs)[:100],
+    }
 
 
 def _totals(runs: Sequence[EndedRun], labels: Sequence[str]) -> Iterator[Total]:

@@ -13,12 +13,12 @@ from ao_runner.store.store import Store
 REMOTE = Offer("remote-1", host="elsewhere")
 
 
-def queue(store: Store, run_id: str, *, resumes: bool = False) -> None:
-    """Queue the first run of the session `ses_1`, or a further one."""
+def queue(store: Store, run_id: str, *, resumes: bool = False, session: str = "ses_1") -> None:
+    """Queue the first run of a session, or a further one."""
     if not resumes:
-        store.add_session(Session("ses_1", timestamp(), "echo", "echo", "/project", {"name": "greeter"}))
+        store.add_session(Session(session, timestamp(), "echo", "echo", "/project", {"name": "greeter"}))
     mode = "resume" if resumes else "start"
-    store.enqueue(QueuedRun(Run(run_id, "ses_1", mode, {"prompt": "Hi"}, timestamp()), "echo"))  # type: ignore[arg-type]  # one of both
+    store.enqueue(QueuedRun(Run(run_id, session, mode, {"prompt": "Hi"}, timestamp()), "echo"))  # type: ignore[arg-type]  # one of both
 
 
 def claim(store: Store, offer: Offer) -> list[str]:
@@ -85,3 +85,45 @@ def test_a_session_of_a_remote_host_that_is_gone_is_unavailable(store: Store) ->
     store.write("DELETE FROM workers")
     assert fail_stranded_runs(store, 60) == ["run_2"]
     assert store.list_runs("ses_1")[1].error_type == "session_unavailable"
+
+
+def test_a_worker_that_drains_claims_nothing_and_its_mark_goes_with_it(store: Store) -> None:
+    with own_runs(store.home, ["*"]) as here:
+        for offer in (REMOTE, Offer(here)):
+            store.join(offer)
+            assert store.request_drain(offer.owner)
+            assert store.requests_to(offer.owner).drain
+            assert store.living_owners()[offer.owner].drains
+        queue(store, "run_1")
+        assert claim(store, REMOTE) == claim(store, Offer(here)) == []
+        store.join(REMOTE)  # a server that was started again makes it join again
+        assert store.requests_to(REMOTE.owner).drain
+        with own_runs(store.home, ["*"]) as another:
+            store.join(Offer(another))
+            assert not store.requests_to(another).drain
+            assert claim(store, Offer(another)) == ["run_1"]
+    assert not store.request_drain("worker-of-nobody")
+
+
+def test_a_worker_tells_its_slots_and_how_far_its_delivery_is_behind(store: Store) -> None:
+    with own_runs(store.home, ["*"]) as here:
+        for offer in (Offer("remote-1", host="elsewhere", slots=8), Offer(here, slots=3)):
+            store.join(offer)
+            store.renew_leases(offer.owner, 30, 12.5)
+            queue(store, f"run_{offer.slots}", session=f"ses_{offer.slots}")
+            assert claim(store, offer) == [f"run_{offer.slots}"]
+            found = store.living_owners()[offer.owner]
+            assert (found.slots, found.outbox_seconds) == (offer.slots, 12.5)
+            store.renew_leases(offer.owner, 30)
+            assert store.living_owners()[offer.owner].outbox_seconds == 0
+
+
+def test_the_row_of_a_worker_of_this_host_goes_when_another_one_joins(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path) as store:
+        with own_runs(tmp_path) as gone:
+            store.join(Offer(gone))
+            store.request_drain(gone)
+        with own_runs(tmp_path) as here:
+            store.join(Offer(here))
+            assert not store.requests_to(gone).drain
+            assert store.fetch("SELECT worker_id FROM workers") == [(here,)]

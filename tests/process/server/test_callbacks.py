@@ -163,6 +163,11 @@ def test_a_parent_that_cannot_be_resumed_is_given_up_with_the_reason(served: Ser
     (given_up,) = waiting(served, parent)
     assert given_up["run_id"] == child["run_id"]
     assert given_up["problem"] == "Procedural agents are stateless and cannot be resumed"
+    said = f"session {parent} is not told of the end of {child['run_id']}: 'Procedural agents are stateless"
+    wait_for(lambda: f"ao: warning: {said}" in served.log)
+    for page in ("/ui/inbox", f"/ui/runs/{child['run_id']}"):
+        text = served.client.get(page, headers={"accept": "text/html"}).text
+        assert "is not told of its end: Procedural agents are stateless" in text
     assert turns(served, parent) == []
 
 

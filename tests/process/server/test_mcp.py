@@ -14,6 +14,10 @@ import pytest
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from ao_runner.coordinators.http.transport import Exchange, Timing
+from ao_runner.orchestrator.tools import CoordinatorClient
+from ao_runner.store.opening import StorePlace
+from ao_runner.store.records import Session, timestamp
 from tests.process.runner.orchestrator.calling import client_at, told
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
 
@@ -169,3 +173,15 @@ def test_the_program_for_stdio_ends_with_its_client(ends_by: signal.Signals | No
         else:
             program.send_signal(ends_by)
         assert program.wait(BOUND_SECONDS) == (0 if ends_by is None else -ends_by)
+
+
+async def test_the_descendants_of_a_session_are_found_however_many_there_are(serve: Serve, place: StorePlace) -> None:
+    server = serve("--no-worker", home=place.home / "home", store=place.url)
+    with StorePlace(server.home, place.url).open() as store, store.transaction():
+        for number in range(450):
+            parent = "ses_top" if number else None
+            name = f"ses_{number}" if number else "ses_top"
+            store.add_session(Session(name, timestamp(), "echo", "echo", "/", {"name": "a"}, parent_session_id=parent))
+    async with Exchange(server.url, None, Timing()) as exchange:
+        found = await CoordinatorClient(exchange).descendants("ses_top")
+    assert sorted(found) == sorted(f"ses_{number}" for number in range(1, 450))

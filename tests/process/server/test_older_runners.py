@@ -247,3 +247,39 @@ def test_a_client_follows_all_sessions(serve: Serve) -> None:
     assert {document["session"]["session_id"] for name, document in seen if name == "session_created"} == {
         run["session_id"]
     }
+
+
+def test_agents_of_a_runner_are_listed_as_long_as_its_lease(serve: Serve, place: StorePlace) -> None:
+    server = without_worker(serve, place)
+    agents = [{"name": "own", "command": "work"}]
+    server.client.post("/runner/register", json={**IDENTITY, "agents": agents}).raise_for_status()
+    server.add_agent({"name": "another"})
+    assert [one["name"] for one in server.client.get("/agents").json()] == ["another", "own"]
+    with StorePlace(server.home, place.url).open() as store:
+        over = "UPDATE workers SET lease_until = 1"
+        store.write(over if place.is_local else "UPDATE workers SET lease_until = 'epoch'")
+    assert [one["name"] for one in server.client.get("/agents").json()] == ["another"]
+    assert ">own<" not in server.client.get("/ui/agents", headers={"accept": "text/html"}).text
+
+
+def test_a_runner_that_requires_matching_tags_is_handed_out_only_such_runs(serve: Serve, place: StorePlace) -> None:
+    server = without_worker(serve, place)
+    more = {"tags": ["gpu"], "require_matching_tags": True}
+    runner = {"runner_id": server.client.post("/runner/register", json={**IDENTITY, **more}).json()["runner_id"]}
+    for demands in ({}, {"hostname": "elsewhere"}, {"tags": ["other"]}):
+        started(server, additional_demands=demands)
+    wanted = [started(server, additional_demands={"tags": ["gpu"]})["run_id"] for _ in range(2)]
+    assert server.client.get("/runner/runs", params=runner).json()["run"]["run_id"] == wanted[0]
+    server.process.kill()
+    server.process.wait(BOUND_SECONDS)
+    again = without_worker(serve, place, server.port)
+    assert again.client.get("/runner/runs", params=runner).json()["run"]["run_id"] == wanted[1]
+    assert [one["require_matching_tags"] for one in again.client.get("/runners").json()["runners"]] == [True]
+
+
+@pytest.mark.parametrize("path", ["/scripts", "/scripts/x/download", "/mcp-servers/x"])
+def test_what_is_not_served_says_what_to_use(serve: Serve, path: str) -> None:
+    answer = serve("--no-worker").client.get(path)
+    assert answer.status_code == 501
+    assert answer.json()["detail"]["error"] == "not_served"
+    assert "; " in answer.json()["detail"]["message"]

@@ -36,7 +36,7 @@ def queued(server: Served, profile: str = "reviewer", **parameters: Any) -> dict
 
 def joined(server: Served, lease_seconds: float = 120) -> None:
     """Join a worker that performs nothing."""
-    offer = {"owner": REMOTE, "host": "elsewhere", "profiles": ["reviewer"], "lease_seconds": lease_seconds}
+    offer = {"owner": REMOTE, "host": "elsewhere", "profiles": ["reviewer"], "lease_seconds": lease_seconds, "slots": 6}
     call(server, "join", offer=offer)
 
 
@@ -117,13 +117,14 @@ def test_a_bad_name_is_not_paused(serve: Serve, profile: str) -> None:
     assert posted(serve("--no-worker"), "/ui/workers/pause", profile=profile).status_code == 422
 
 
-def test_the_page_of_workers_tells_runs_and_lease(server: Served) -> None:
+def test_the_page_of_workers_tells_slots_outbox_and_lease(server: Served) -> None:
     joined(server)
     queued(server)
     assert len(call(server, "claim", slots=1, claim_id="one")["assignments"]) == 1
+    call(server, "heartbeat", held=[], outbox_seconds=90)
     page = server.client.get("/ui/workers", headers=HTML).text
-    runs, seconds = re.findall(r" (\d+) (\d+) s$", row_of(page, "elsewhere"))[0]
-    assert runs == "1"
+    runs, outbox, seconds = re.findall(r" (\d+ of \d+) ([\d a-z]+) (\d+) s Drain$", row_of(page, "elsewhere"))[0]
+    assert (runs, outbox) == ("1 of 6", "1 min 30 s")
     assert 60 < int(seconds) <= 120
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -19,6 +20,7 @@ import httpx
 import pytest
 
 from ao_runner.store.opening import StorePlace
+from ao_runner.store.records import timestamp
 from tests.postgres_server import PostgresServer
 from tests.process.server.conftest import BOUND_SECONDS, EXAMPLES, Serve, Served, wait_for
 
@@ -204,8 +206,11 @@ def test_a_message_is_given_up_after_three_days_and_may_be_sent_again(served: Se
     run_id = echo(served)
     wait_for(lambda: deliveries(served, webhook))
     with StorePlace(served.home).open() as store:
-        store.write("UPDATE deliveries SET since = '2026-01-01T00:00:00.000Z'")
+        store.write("UPDATE deliveries SET since = ?", (timestamp(datetime.now(UTC) - timedelta(days=4)),))
     wait_for(lambda: [one for one in deliveries(served, webhook) if one["status"] == "failed"])
+    told = f"webhook {webhook['webhook_id']} is not told of the end of {run_id}: 'the receiver answered 500'"
+    wait_for(lambda: f"ao: warning: {told}" in served.log)
+    assert "is not told of its end" in served.client.get("/ui/inbox", headers={"accept": "text/html"}).text
     receiver.status = 200
     retry = f"/webhooks/{webhook['webhook_id']}/deliveries/{run_id}/retry"
     assert served.client.post(retry).status_code == 202

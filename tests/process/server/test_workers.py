@@ -19,6 +19,7 @@ pytestmark = pytest.mark.thorough
 
 StartWorker = Callable[..., "subprocess.Popen[bytes]"]
 UNTIL_TOLD: Final = str(ROOT / "tests/miniatures/works_until_told")
+SHOWS_ITS_INVOCATION: Final = str(ROOT / "tests/miniatures/shows_its_invocation.py")
 WORKER: Final = "remote-of-a-test"
 
 
@@ -184,3 +185,18 @@ def test_a_bad_call_of_a_worker_is_refused(serve: Serve, name: str, fields: dict
     answer = server.client.post(f"/worker/{name}", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code == status, answer.text
     assert answer.json()["detail"]
+
+
+def test_a_run_that_names_no_folder_uses_that_of_its_worker(
+    serve: Serve, place: StorePlace, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    own, named = tmp_path / "of-the-server", tmp_path / "named"
+    own.mkdir()
+    named.mkdir()
+    server = serve("--no-worker", "--project-dir", str(own), home=place.home / "home", store=place.url)
+    start_worker(server)
+    for more, folder in (({}, EXAMPLES / "echo"), ({"project_dir": str(named)}, named)):
+        run = started(server, tmp_path, profile=SHOWS_ITS_INVOCATION, **more)
+        server.ended(run["run_id"])
+        result = server.client.get(f"/sessions/{run['session_id']}/result").raise_for_status().json()
+        assert json.loads(result["result_text"])["project_dir"] == str(folder)

@@ -19,6 +19,7 @@ from ao_runner.profiles import (
     ProfileFolderUnreadable,
     ProfileNotFound,
     ProfileStandsTwice,
+    Sandbox,
     list_profiles,
     load_profile,
     missing_variables,
@@ -225,6 +226,38 @@ def test_what_is_broken_does_not_hide_the_others(tmp_path: Path) -> None:
     assert "$.executor: field required" in str(third.problem)
 
 
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("workspace: tree", "$.workspace: input should be 'none', 'worktree' or 'copy', found 'tree'"),
+        (
+            "workspace: copy\nlifecycle: persistent",
+            "workspace: copy belongs to one session on one host; remove lifecycle",
+        ),
+        ("workspace: worktree\nwarm: {size: 1}", "workspace: worktree belongs to one session on one host; remove warm"),
+        ("sandbox: {command: []}", "$.sandbox.command: "),
+        ("sandbox: {command: [x, '{projectdir}']}", "$.sandbox.command: "),
+        ("sandbox: {command: [x, '{projectdir}']}", "expected one of {project_dir}, {home}, {tmp}, found {projectdir}"),
+        ("sandbox: {comand: [x]}", "$.sandbox.comand: unknown field; did you mean 'command'?"),
+    ],
+)
+def test_a_workspace_or_sandbox_that_cannot_be_is_told_with_its_place(tmp_path: Path, lines: str, problem: str) -> None:
+    path = written(tmp_path, "a.yaml", f"executor: echo\n{lines}\n")
+
+    with pytest.raises(InvalidProfile) as caught:
+        load_profile(str(path), tmp_path, {})
+
+    assert problem in str(caught.value)
+
+
+def test_only_the_places_of_a_run_are_filled_into_a_sandbox() -> None:
+    command = ["srt", '{"a": {}}', "{project_dir}:{tmp}", "{HOME}"]
+
+    filled = Sandbox(command=command).prefix(project_dir="/work/{tmp}", home="/root", tmp="/var/x")
+
+    assert filled == ("srt", '{"a": {}}', "/work/{tmp}:/var/x", "{HOME}")
+
+
 def test_what_an_executor_cannot_do_is_known_from_its_description() -> None:
     description = Description.model_validate(
         {"executor": {"name": "x", "version": "1"}, "config_schema": {"properties": {"model": {"type": "string"}}}}
@@ -254,7 +287,13 @@ def test_a_config_schema_of_a_later_draft_is_told_in_words() -> None:
 def test_the_page_about_profiles_names_every_field() -> None:
     page = (EXAMPLES.parents[1] / "profiles.md").read_text(encoding="utf-8")
     fields = Profile.model_json_schema(by_alias=True)
-    inner = {"environment": "Variables", "limits": "Limits", "warm": "Warm", "input": "InputWait"}
+    inner = {
+        "environment": "Variables",
+        "limits": "Limits",
+        "sandbox": "Sandbox",
+        "warm": "Warm",
+        "input": "InputWait",
+    }
     names = [
         f"{name}.{part}" if part else name
         for name in fields["properties"]

@@ -157,7 +157,7 @@ class HttpCoordinator:
         """Send the result, if any, and report the end of the run. Before a retry, read back whether it is stored."""
         await self._delivery.terminal(key, seq, line, stays=stays)
 
-    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+    async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Return the orders, without waiting. The server never reassigns a run, so there is no lease to prolong."""
         return self._polling.inbox.take_orders()
 

@@ -5,9 +5,10 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http import worker_calls as calls
@@ -69,6 +70,7 @@ class LeasedCoordinator:
         self._told: dict[str, int] = {}
         self._answered: set[tuple[str, str]] = set()
         """The requests, as run and request, whose answers are known and which are not resolved yet."""
+        self._drains = False
         self._claim_id = ""
         """The name of a claim whose answer has not come; the same name again has the same answer."""
         self._joining = asyncio.Lock()
@@ -96,6 +98,7 @@ class LeasedCoordinator:
         self._claim_id = self._claim_id or secrets.token_hex(8)
         call = calls.Claim(worker_id=self._offer.owner, slots=slots, claim_id=self._claim_id)
         answer = await self._ask(call, calls.WAIT_SECONDS + self._timing.poll_margin_seconds)
+        _fill_in_folder(answer.get("assignments"), str(Path.cwd()))
         assignments = self._parsed(calls.ASSIGNMENTS, answer, "assignments")
         self._claim_id = ""
         self._held.update(one.key for one in assignments)
@@ -120,21 +123,24 @@ class LeasedCoordinator:
         await self._ask(calls.Terminal(worker_id=owner, key=key, seq=seq, line=line.decode(), stays=stays))
         self._held.discard(key)
 
-    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+    async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Keep the leases."""
-        answer = await self._ask(calls.Heartbeat(worker_id=self._offer.owner, held=list(held)))
+        call = calls.Heartbeat(worker_id=self._offer.owner, held=list(held), outbox_seconds=outbox_seconds)
+        answer = await self._ask(call)
         lost = self._parsed(calls.KEYS, answer, "lost")
         return Orders(lost=frozenset(lost))
 
     async def orders(self) -> Orders:
-        """Wait for requests to stop a run, and for answers to requests."""
-        call = calls.AskOrders(worker_id=self._offer.owner, told=self._told, answered=sorted(self._answered))
+        """Wait for requests to stop a run or to drain, and for answers to requests."""
+        known = sorted(self._answered)
+        call = calls.AskOrders(worker_id=self._offer.owner, told=self._told, answered=known, drains=self._drains)
         answer = await self._ask(call, calls.WAIT_SECONDS + self._timing.poll_margin_seconds)
         stops = self._parsed(calls.STOPS, answer, "stops")
         answers = self._parsed(calls.ANSWERS, answer, "answers")
         new = tuple(one for one in answers if (one.run_id, one.request_id) not in self._answered)
         self._answered = {(one.run_id, one.request_id) for one in answers}
-        return Orders(cancel_runs=new_stops(stops, self._told), answers=new)
+        self._drains = answer.get("drain") is True
+        return Orders(cancel_runs=new_stops(stops, self._told), answers=new, drain=self._drains)
 
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Record an answer to a request at the server."""
@@ -199,6 +205,14 @@ class LeasedCoordinator:
 
     def _not_understood(self, name: str) -> CoordinatorUnavailable:
         return CoordinatorUnavailable(self._exchange.place, f"its answer holds no valid {name}")
+
+
+def _fill_in_folder(assignments: JsonValue, folder: str) -> None:
+    """Let runs that name no folder use that of this worker."""
+    for one in assignments if isinstance(assignments, list) else ():
+        session = one.get("session") if isinstance(one, dict) else None
+        if isinstance(session, dict) and session.get("project_dir", "") is None:
+            session["project_dir"] = folder
 
 
 def _token(environ: Mapping[str, str]) -> str | None:

@@ -62,6 +62,8 @@ class Join(Call):
             raise ValueError(f"offer.owner is {offer.owner[:100]!r}, expected the worker_id")
         if not 1 <= offer.lease_seconds <= MAX_LEASE_SECONDS:
             raise ValueError(f"a lease has 1 to {MAX_LEASE_SECONDS:g} seconds, found {offer.lease_seconds:g}")
+        if not 0 <= offer.slots <= MAX_HELD:
+            raise ValueError(f"a worker has 0 to {MAX_HELD} slots, found {offer.slots}")
         texts = (offer.host or "", *offer.profiles, *offer.tags, *offer.shared, *offer.pausing)
         if not offer.host or not all(text.isprintable() and len(text) <= MAX_OFFER_CHARACTERS for text in texts):
             raise ValueError("expected a host, and printable names and tags of at most 1000 characters")
@@ -115,6 +117,7 @@ class Heartbeat(Call):
 
     name = "heartbeat"
     held: Held
+    outbox_seconds: float = Field(0.0, ge=0, description="The age of the oldest event that is not delivered.")
 
 
 class AskOrders(Call):
@@ -126,6 +129,9 @@ class AskOrders(Call):
     name = "orders"
     told: dict[str, int] = Field({}, max_length=MAX_HELD)
     answered: list[tuple[str, str]] = Field([], max_length=MAX_HELD)
+    drains: bool = Field(
+        True, description="Whether the worker drains already. Those that do not say so cannot be told."
+    )
 
 
 class Decide(CallOfRun):

@@ -77,11 +77,13 @@ def test_runs_go_on_as_they_are_answered_and_one_answer_counts(ao: Ao, work: Wor
 
 
 def test_when_nobody_answers_the_profile_decides_and_a_parked_run_continues_elsewhere(ao: Ao, work: Work) -> None:
-    profiles = {
-        then: write_profile(ao, then, input={"wait_seconds": 1, "then": then}) for then in ("deny", "cancel", "park")
-    }
+    runs = {}
+    goes_on = {"name": "Bash", "seconds": 600}  # after the request, so that the cancel comes in time
+    script = {"answers": [{"tools": [{"name": "Bash", "ask": True}, goes_on], "text": "Done."}]}
     with work():
-        runs = {then: submit(ao, profile) for then, profile in profiles.items()}
+        for then in ("deny", "cancel", "park"):
+            more = {"config": {"script": script}} if then == "cancel" else {}
+            runs[then] = submit(ao, write_profile(ao, then, input={"wait_seconds": 1, "then": then}, **more))
         assert {then: ended(ao, run_id)["status"] for then, run_id in runs.items()} == {
             "deny": "completed", "cancel": "cancelled", "park": "failed",
         }  # fmt: skip

@@ -12,11 +12,12 @@ EXAMPLE = Path(__file__).parents[4] / "docs" / "examples" / "profiles" / "review
 
 @pytest.fixture
 def profiles(ao: Ao) -> Ao:
-    """Return an `ao` whose home has a good profile and three that cannot be used."""
+    """Return an `ao` whose home has a good profile and four that cannot be used."""
     (ao.folder / "ao-home" / "profiles").mkdir(parents=True)
     tiny = miniature("answers_at_once")
     ao.write("ao-home/profiles/tiny.yaml", f"executor: {tiny}\nlimits: {{timeout_seconds: 5, memory_bytes: 512MiB}}\n")
     ao.write("ao-home/profiles/chat.yaml", f"executor: {tiny}\nlifecycle: persistent\n")
+    ao.write("ao-home/profiles/caged.yaml", f"executor: {tiny}\nworkspace: copy\nsandbox: {{command: [no-cage, --]}}\n")
     ao.write("ao-home/profiles/gone.yaml", "executor: no-such-executor\n")
     ao.write("ao-home/profiles/typo.yaml", "executor: echo\nlimits: {timout_seconds: 5}\n")
     return ao
@@ -28,9 +29,11 @@ def test_profiles_are_listed_below_the_executors_and_what_is_wrong_with_them(pro
     executors, _, table = called.stdout.partition("\n\n")
     assert called.exit_code == 0
     assert executors.startswith("NAME ")
-    assert [line.split()[0] for line in table.splitlines()] == ["PROFILE", "chat", "gone", "tiny", "typo"]
-    assert table.splitlines()[3].endswith(" one_shot    -     timeout 5 s, memory 512 MiB")
-    assert table.splitlines()[4].split(maxsplit=4) == ["typo", "?", "?", "?", "not valid"]
+    assert [line.split()[0] for line in table.splitlines()] == ["PROFILE", "caged", "chat", "gone", "tiny", "typo"]
+    assert table.splitlines()[1].split()[2:] == ["one_shot", "-", "copy", "no-cage", "-"]
+    assert table.splitlines()[4].endswith(" one_shot    -     -          -        timeout 5 s, memory 512 MiB")
+    assert table.splitlines()[5].split(maxsplit=6) == ["typo", "?", "?", "?", "?", "?", "not valid"]
+    assert "✗ caged: $.sandbox.command: the sandbox of the profile 'caged' needs 'no-cage'" in called.stderr
     assert "✗ chat: $.lifecycle: persistent needs an executor with the capability multi_turn" in called.stderr
     assert "✗ gone: $.executor: no executor is called 'no-such-executor'" in called.stderr
     assert "$.limits.timout_seconds: unknown field; did you mean 'timeout_seconds'?" in called.stderr

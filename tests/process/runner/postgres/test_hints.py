@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import psycopg
 
+from ao_runner.store.deliveries import Webhook
 from ao_runner.store.opening import StorePlace
 from ao_runner.worker.held_runs import USUAL_BEAT_SECONDS
 from tests.process.executors.driver import wait_until
@@ -86,7 +87,7 @@ def heard(listener: "psycopg.Connection[tuple[object, ...]]", place: StorePlace)
     raise AssertionError("the listener was closed")
 
 
-def test_a_queued_run_and_an_order_notify_and_events_do_not(ao: Ao, place: StorePlace) -> None:
+def test_a_queued_run_an_order_and_an_awaited_end_notify_and_events_do_not(ao: Ao, place: StorePlace) -> None:
     async def perform() -> None:
         async with coordinating(place, "worker") as coordinator:
             assignment = await started(coordinator)
@@ -101,6 +102,11 @@ def test_a_queued_run_and_an_order_notify_and_events_do_not(ao: Ao, place: Store
         assert heard(listener, place) == [""]
         asyncio.run(perform())
         assert heard(listener, place) == []
+        store.add_webhook(Webhook("hook", "http://127.0.0.1", "", "2026"))
+        ao("submit", "agent.yaml", "-p", "x", "--profile", "echo", AO_STORE=place.url)
+        assert heard(listener, place) == [""]
+        asyncio.run(perform())
+        assert heard(listener, place) == [""]
         begin(store, "other", "run_1")
         ao("cancel", "run_1", AO_STORE=place.url)
         assert heard(listener, place) == [""]

@@ -51,6 +51,26 @@ def test_a_list_shows_a_run_that_begins_and_ends_meanwhile(scripted: Served, ope
     assert scripted.ended(run_id)["status"] == "completed"
 
 
+def test_inbox_costs_and_workers_follow_the_store(scripted: Served, open_page: Open) -> None:
+    inbox, usage, workers, watched = (
+        open_page(f"{scripted.url}/ui/{one}") for one in ("inbox", "usage", *["workers"] * 2)
+    )
+    expect(inbox.get_by_role("heading", name="Nothing needs you")).to_be_visible()
+    run_id = start_scripted(scripted, "crashing")["run_id"]
+    expect(inbox.locator(f'a[href="/ui/runs/{run_id}"]')).to_be_visible()
+    expect(usage.locator("#usage dd").first).to_have_text("1")
+    waiting = start_scripted(scripted, "waiting")["run_id"]
+    expect(watched.locator("#workers td", has_text="1 of 4")).to_be_visible()
+    workers.get_by_role("link", name="Drain").click()
+    workers.get_by_role("button", name="Drain").click()
+    expect(watched.locator("#workers .badge")).to_have_text("draining")
+    scripted.client.post(f"/runs/{waiting}/stop")
+    expect(watched.locator("#workers .alert")).to_contain_text("was drained")
+    watched.get_by_role("button", name="Resume").click()
+    expect(workers.locator("#workers td", has_text="0 of 4")).to_be_visible()
+    expect(workers.locator("#workers .alert")).to_have_count(0)
+
+
 def test_a_run_is_watched_until_its_result_and_cancelled(scripted: Served, open_page: Open) -> None:
     run_id = start_scripted(scripted, "waiting")["run_id"]
     page = open_page(f"{scripted.url}/ui/runs/{run_id}")

@@ -35,8 +35,8 @@ class SlowToAnswerClaims(WatchedCoordinator):
             self._was_obeyed.set()
         return self._counted(await super().orders())
 
-    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
-        return self._counted(await super().heartbeat(held))
+    async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
+        return self._counted(await super().heartbeat(held, outbox_seconds))
 
     def _counted(self, orders: Orders) -> Orders:
         self.cancels += len(orders.cancel_runs)
