@@ -12,7 +12,7 @@ import click
 from ao_protocol.input_answers import options_of
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.written import NotInteroperable, parse_json
-from ao_runner.cli.options import complete_open_run, examples, json_option, store_options
+from ao_runner.cli.options import complete_asking_run, complete_request, examples, json_option, store_options
 from ao_runner.cli.printing import (
     leave_if_damaged,
     print_document,
@@ -40,7 +40,7 @@ PLAIN_NAME: Final = re.compile(r"[\w-]{1,40}")
         "ao inputs --json | jq -r '.[] | [.run_id, .request_id] | @tsv'",
     ),
 )
-@click.argument("run", required=False, shell_complete=complete_open_run)
+@click.argument("run", required=False, shell_complete=complete_asking_run)
 @json_option("Print the requests as a JSON list.")
 @store_options
 def inputs_command(run: str | None, as_json: bool, place: StorePlace) -> None:
@@ -155,8 +155,8 @@ class AnswerArguments(TypedDict):
     )
     + "\n\n\b\nExit codes: 0 the answer counts, 2 it does not fit, or another one was first.",
 )
-@click.argument("run", shell_complete=complete_open_run)
-@click.argument("request", required=False)
+@click.argument("run", shell_complete=complete_asking_run)
+@click.argument("request", required=False, shell_complete=complete_request)
 @click.option("--allow", "effect", flag_value="allow", help="Choose the option that allows, for this time.")
 @click.option("--deny", "effect", flag_value="deny", help="Choose the option that denies.")
 @click.option("--option", metavar="ID", help="Choose this option; `ao inputs RUN` lists them.")

@@ -99,8 +99,9 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
     if not request.is_waiting:
         raise AnsweredBefore(request)
     try:
+        parse_json(json.dumps(answer))  # half a surrogate pair, say, cannot be stored or sent
         resolution = resolution_of(request.fields, answer)
-    except InvalidAnswer as error:
+    except (InvalidAnswer, NotInteroperable) as error:
         raise AnswerRefused(f"request {request.request_id} of run {request.run_id}: {error}") from error
     counts = store.answer_request(request.run_id, request.request_id, {**answer, "by": "person"}, by)
     request = find_request(store, request.run_id, request.request_id)  # it may have been parked meanwhile

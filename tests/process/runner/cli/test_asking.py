@@ -75,7 +75,10 @@ def test_after_ctrl_d_the_run_waits_for_an_answer_from_elsewhere(ao: Ao) -> None
     with at_a_terminal(ao, "run", "agent.yaml", "-p", "x", "--profile", profile) as (process, terminal):
         read_until(terminal, PROMPT)
         os.write(terminal, b"\x04")
-        assert b"ao answer" in read_until(terminal, b"elsewhere: ao answer run_")
+        read_until(terminal, b"elsewhere: ao answer run_")
+        run_id = ao("inputs", "--json").document[0]["run_id"]
+        completed = ao(_AO_COMPLETE="bash_complete", COMP_WORDS=f"ao answer {run_id} ", COMP_CWORD="3")
+        assert completed.stdout == "plain,call_1_1\n"
         assert ao("answer", "last", "--allow").exit_code == 0
         read_until(terminal)
         assert process.wait(SECONDS) == 0
