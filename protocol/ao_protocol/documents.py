@@ -1,7 +1,7 @@
-"""Documents other than events: blueprints, invocations of every version, control lines, descriptions (SPEC 4, 7)."""
+"""Documents other than events and control lines: blueprints, invocations of every version, descriptions (SPEC 4, 7)."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -313,89 +313,6 @@ def _negotiated_version(document: dict[str, JsonValue]) -> SchemaVersion:
 def _invalid(problems: list[str]) -> InvocationRefused:
     message = f"invalid invocation: {'; '.join(problems)}"
     return InvocationRefused(ErrorType.INVALID_INVOCATION, message, {"problems": list[JsonValue](problems)})
-
-
-class Cancel(WireModel):
-    """End the current run, as cancelled. A second one, or one after the end, means nothing."""
-
-    type: Literal["cancel"] = "cancel"
-    reason: str | None = None
-
-
-class Turn(WireModel):
-    """Begin another run in the same session. For executors that declare `multi_turn`."""
-
-    type: Literal["turn"] = "turn"
-    run_id: Identifier
-    parameters: JsonObject
-    prompt: Name | None = None
-
-
-class Shutdown(WireModel):
-    """End the process once the current run has ended."""
-
-    type: Literal["shutdown"] = "shutdown"
-
-
-class InputResponse(WireModel):
-    """Answer an `input_requested` event (SPEC 8.3). For executors that declare `input`."""
-
-    type: Literal["input_response"] = "input_response"
-    request_id: Name
-    option_id: Name | None = None
-    value: JsonValue = None
-    """Any JSON; null when absent."""
-    outcome: Literal["accepted", "declined", "cancelled", "expired"] | None = None
-    """If absent, the option and the value decide."""
-    by: Literal["person", "policy", "timeout"] = "person"
-
-
-class Park(WireModel):
-    """End the run while it waits for an answer. For executors that declare `input_parking`."""
-
-    type: Literal["park"] = "park"
-    reason: str | None = None
-
-
-class Prepare(WireModel):
-    """Connect what can be connected before the invocation comes. For executors that declare `prepare`."""
-
-    type: Literal["prepare"] = "prepare"
-    invocation: JsonObject
-    """An invocation without run_id, session_id and parameters."""
-
-
-ControlLine: TypeAlias = Cancel | Turn | Shutdown | InputResponse | Park | Prepare
-
-CONTROL_LINES: Final[dict[str, type[ControlLine]]] = {
-    kind.model_fields["type"].default: kind for kind in get_args(ControlLine)
-}
-
-
-class InvalidControlLine(InvalidDocument):
-    """A control line that is not a JSON object, has no `type`, or violates the form of its type."""
-
-    kind = "control line"
-
-
-def parse_control_line(line: bytes) -> ControlLine | None:
-    """Return the control line; None for an unknown type, which is ignored (AOX-061).
-
-    Raises:
-        InvalidControlLine: The line is invalid. The problems name every invalid field.
-    """
-    try:
-        document = decode_object(line)
-    except NotIJson as error:
-        raise InvalidControlLine([str(error)]) from error
-    kind = document.get("type")
-    if not isinstance(kind, str):
-        raise InvalidControlLine([f"$.type: expected a string, found {kind!r}"])
-    model = CONTROL_LINES.get(kind)
-    try:
-        return model.model_validate(document) if model else None
-    except ValidationError as error:
-        raise InvalidControlLine(problems_of(error, document)) from error
 
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

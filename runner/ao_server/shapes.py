@@ -1,6 +1,6 @@
 """Runs, sessions and results as clients see them. Names and statuses are those of the existing coordinator."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ao_protocol.events import Failure, InvalidEvent, OutputValidation, Result, Terminal, parse_event
@@ -84,8 +84,21 @@ def _demands(state: RunState, session: Session | None) -> JsonObject:
     return demands | ({"hostname": hosts[0]} if hosts else {})
 
 
-def shown_session(session: Session, states: Sequence[RunState], idle: Collection[str] = ()) -> JsonObject:
-    """Return the JSON of a session; `states` are its runs in order. A process waits for the next run of `idle` ones."""
+def shown_sessions(store: Store, sessions: Sequence[Session], idle: Collection[str] = ()) -> dict[str, JsonObject]:
+    """Return the JSON of sessions by id, in their order, with one query; `idle` are those whose process waits."""
+    states = states_by_session(store, [session.session_id for session in sessions])
+    return {session.session_id: _session(session, states[session.session_id], idle) for session in sessions}
+
+
+def states_by_session(store: Store, session_ids: Iterable[str]) -> dict[str, list[RunState]]:
+    """Return the runs of sessions in order, by session, with one query."""
+    states: dict[str, list[RunState]] = {session_id: [] for session_id in session_ids}
+    for state in store.states_of(*states):
+        states[state.run.session_id].append(state)
+    return states
+
+
+def _session(session: Session, states: Sequence[RunState], idle: Collection[str]) -> JsonObject:
     status = current_status(states, is_idle=session.session_id in idle)
     resumed = [state.queued_at or state.run.started_at for state in states if state.run.mode == "resume"]
     return {
@@ -121,8 +134,17 @@ def current_status(states: Sequence[RunState], *, is_idle: bool = False) -> str:
 def terminal_of(store: Store, run_id: str) -> Terminal | None:
     """Return the terminal event of a run; None if it has not ended, or its events were dropped."""
     line = store.last_line(run_id)
-    if line is None:
-        return None
+    return None if line is None else _terminal_in(line)
+
+
+def failures_of(store: Store, states: Iterable[RunState]) -> dict[str, Failure]:
+    """Return the failures of runs by run, with one query; a failure of more than 64 KiB is left out."""
+    lines = store.last_lines([state.run.run_id for state in states if state.run.status in {"failed", "cancelled"}])
+    terminals = {run_id: _terminal_in(line) for run_id, line in lines.items()}
+    return {run_id: terminal for run_id, terminal in terminals.items() if isinstance(terminal, Failure)}
+
+
+def _terminal_in(line: str) -> Terminal | None:
     try:
         body = parse_event(line.encode()).body
     except InvalidEvent:

@@ -159,7 +159,7 @@ def _prepared_context(executor: Executor, document: "JsonObject") -> RunContext 
     from pydantic import ValidationError
 
     from ao_executors.core.task_from_invocation import prepare_context
-    from ao_protocol.documents import Prepare
+    from ao_protocol.control_lines import Prepare
 
     to_nobody = events_for(executor, lambda _: None, None)
     try:

@@ -15,7 +15,7 @@ from ao_executors.core.stdio import Stdio
 from ao_protocol.framing import LineTooLong
 
 if TYPE_CHECKING:
-    from ao_protocol.documents import ControlLine, Shutdown, Turn
+    from ao_protocol.control_lines import ControlLine, Shutdown, Turn
 
 
 class ControlLines:
@@ -130,7 +130,7 @@ def _read(line: bytes | LineTooLong, ignore: Callable[[str], None]) -> "ControlL
     """Parse a line; None for one without meaning. For an invalid line, call `ignore` with the reason."""
     if isinstance(line, LineTooLong) or not line.strip():
         return None
-    from ao_protocol.documents import InvalidControlLine, parse_control_line  # pydantic models, which few runs need
+    from ao_protocol.control_lines import InvalidControlLine, parse_control_line  # pydantic models, which few runs need
 
     try:
         return parse_control_line(line)

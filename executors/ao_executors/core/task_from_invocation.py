@@ -14,13 +14,13 @@ from ao_executors.core.executor import Executor, RunContext, RunFailed, RunLimit
 from ao_executors.core.inputs import Inputs
 from ao_protocol.contracts import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
 from ao_protocol.contracts.contract import USUAL_DEFAULTS
+from ao_protocol.control_lines import Turn
 from ao_protocol.documents import (
     Description,
     Invocation,
     InvocationRefused,
     OutputSchemaCapability,
     StdioMcpServer,
-    Turn,
     invocation_from_document,
 )
 from ao_protocol.errors import ErrorType

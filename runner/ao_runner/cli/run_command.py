@@ -43,7 +43,8 @@ from ao_runner.cli.options import (
     with_whole_path,
 )
 from ao_runner.cli.printing import show_remarks
-from ao_runner.cli.run_progress import follow_run, show_terminal
+from ao_runner.cli.run_end import show_terminal
+from ao_runner.cli.run_progress import follow_run
 from ao_runner.discovery import ExecutorNotFound, locate_executor
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile, load_profile

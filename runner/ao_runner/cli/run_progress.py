@@ -1,4 +1,4 @@
-"""Show the progress and the end of a run.
+"""Show the progress of a run.
 
 Results go to stdout, everything else to stderr.
 """
@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TextIO
 import click
 from pydantic import JsonValue
 
-from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
     Body,
-    ErrorInfo,
     Event,
     Heartbeat,
     InputRequested,
@@ -33,21 +31,18 @@ from ao_protocol.events import (
     RetryScheduled,
     RunStarted,
     SessionBound,
-    Terminal,
     ToolFinished,
     ToolStarted,
     Usage,
-    UsageFigures,
     VendorEvent,
 )
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.message_tail import MessageTail
 from ao_runner.cli.options import Style, wants_colour
-from ao_runner.cli.printing import plain_text, print_json, shorten
+from ao_runner.cli.printing import plain_text, shorten
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import NOT_DESCRIBED, Relayed
 from ao_runner.runs.run import Listener, Ready
-from ao_runner.store.records import Session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -56,35 +51,6 @@ if TYPE_CHECKING:
 Tone = Literal["plain", "dim", "good", "warn", "bad"]
 
 STYLES: Final[dict[Tone, str]] = {"plain": "", "dim": "dim", "good": "green", "warn": "yellow", "bad": "red"}
-HINTS: Final[dict[str, str]] = {
-    ErrorType.AUTHENTICATION_FAILED: "set the key of its provider, or log in there; `ao executors describe NAME` lists "
-    "its secrets",
-    ErrorType.PERMISSION_DENIED: "the key has no permission for this model or service; check it with the provider",
-    ErrorType.RATE_LIMITED: "wait and retry",
-    ErrorType.QUOTA_EXCEEDED: "the account's quota is used up; check it with the provider",
-    ErrorType.PROVIDER_UNAVAILABLE: "the provider is unavailable; check the network and retry",
-    ErrorType.MODEL_NOT_FOUND: "choose another model in the executor's configuration (--config)",
-    ErrorType.CONTEXT_WINDOW_EXCEEDED: "start a new session, or reduce the input",
-    ErrorType.PARAMETERS_VALIDATION_FAILED: "correct -p, --param or --params to match the agent's parameters_schema",
-    ErrorType.INVALID_OUTPUT_SCHEMA: "`ao blueprint check FILE` shows the errors in the schema",
-    ErrorType.INVALID_EXECUTOR_CONFIG: "`ao executors describe NAME` shows the accepted configuration",
-    ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; be more explicit in the system "
-    "prompt, or simplify the schema",
-    ErrorType.SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; try --output-option max_retries=N or "
-    "strategy=auto, or simplify the schema",
-    ErrorType.UNSUPPORTED_CAPABILITY: "`ao executors describe NAME` shows the capabilities",
-    ErrorType.INPUT_REQUIRED: "`ao inputs` shows what it asks; `ao answer RUN --allow` lets it continue",
-    ErrorType.SESSION_NOT_FOUND: "the executor no longer has the session; start a new one with `ao run`",
-    ErrorType.DEADLINE_EXCEEDED: "raise --timeout, or give the agent less work",
-    ErrorType.DEPENDENCY_MISSING: "`ao doctor` shows what is missing and how to install it",
-    ErrorType.MCP_SERVER_UNAVAILABLE: "check the blueprint's mcp_servers: does each server exist, and is it reachable?",
-    ErrorType.EXECUTOR_NOT_FOUND: "`ao executors` lists the installed executors",
-    ErrorType.EXECUTOR_START_TIMEOUT: "check the executor with `ao doctor`, then retry",
-    ErrorType.EXECUTOR_CRASHED: "retry; if it keeps crashing, see its stderr above",
-    ErrorType.MISSING_TERMINAL: "this is an error in the executor; see its stderr above",
-    ErrorType.PROTOCOL_VIOLATION: "this is an error in the executor; see its stderr above",
-}
-MAX_SHOWN_STDERR_LINES: Final = 12
 MAX_MESSAGE_LINES: Final = 6
 MAX_SHOWN_ERRORS: Final = 10
 
@@ -168,14 +134,6 @@ def _workspace(fields: JsonObject) -> Line:
     branch = f"branch {fields['branch']}" if fields.get("branch") else ""
     parts = (f"{fields.get('file_count', '?')} files changed", branch, kept, str(fields.get("problem", "")))
     return Line("·", ", ".join(filter(None, parts)), "warn" if "problem" in fields else "plain")
-
-
-def describe_usage(usage: UsageFigures | None) -> str:
-    """Return tokens and cost in a few words; empty if they are unknown."""
-    if usage is None or not (usage.input_tokens or usage.output_tokens):
-        return ""
-    cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd is not None else ""
-    return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
 
 
 def _message(message: Message) -> list[Line]:
@@ -441,64 +399,3 @@ class LiveProgress(PlainProgress):
         elapsed = int(self._clock() - self._began_at)
         self._spinner.update(text=Text(f"{doing}{attempt} · {elapsed // 60}:{elapsed % 60:02d}", style="cyan"))
         return Group(*self._writing.lines(self._console), self._spinner)
-
-
-def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected_in: str | None = None) -> None:
-    """Show the end of a run, and the next steps. `rejected_in` is the run if it has stored rejected answers."""
-    if isinstance(terminal, Result):
-        show_result(terminal)
-        output, attempts = terminal.output, ""
-        if output is not None:
-            if output.ambiguous:
-                click.secho("! the answer held several values that fit; the last one was taken", fg="yellow", err=True)
-            for edit in output.edits or []:
-                click.secho(f"! read leniently: {shorten(edit)}", fg="yellow", err=True)
-            attempts = f"{output.retry_count + 1} attempts" if output.retry_count else ""
-        details = [f"completed in {seconds:.1f} s", attempts, describe_usage(terminal.usage)]
-        click.secho(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
-    else:
-        show_failure(terminal.error, terminal.status, seconds, rejected_in, session.executor_name)
-    if session.executor_session_id is not None:
-        click.echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
-
-
-def show_result(result: Result) -> None:
-    """Print a result to stdout: text as it is, data as indented JSON."""
-    if result.result_text is None:
-        print_json(result.result_data)
-        return
-    text = result.result_text
-    # At a terminal, control characters in a model's text are removed.
-    click.echo(plain_text(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
-
-
-def show_failure(
-    error: ErrorInfo,
-    status: str,
-    seconds: float | None = None,
-    rejected_in: str | None = None,
-    executor: str = "NAME",
-) -> None:
-    """Print a failure and the remedy to stderr; see `show_terminal`."""
-    took = "" if seconds is None else f" after {seconds:.1f} s"
-    click.secho(f"✗ {status}{took}: {error.type}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True)
-    problems = error.validation_errors or []
-    head, repeated, _ = error.message.partition(problems[0]) if problems else (error.message, "", "")
-    message = head.rstrip(" :;") if repeated and head else error.message  # without the problems listed below
-    click.echo(f"  {shorten(message, 2000)}", err=True)
-    for problem in problems[:MAX_SHOWN_ERRORS]:
-        click.echo(f"    {shorten(problem)}", err=True)
-    if len(problems) > MAX_SHOWN_ERRORS:
-        click.echo(f"    … {len(problems) - MAX_SHOWN_ERRORS} more", err=True)
-    last_words = (error.details or {}).get("stderr_tail")
-    if isinstance(last_words, str):
-        click.echo("  end of its stderr:", err=True)
-        for line in last_words.strip().splitlines()[-MAX_SHOWN_STDERR_LINES:]:
-            click.echo(f"    {shorten(line)}", err=True)
-    hint = HINTS.get(error.type, "").replace("NAME", executor)
-    if not isinstance(last_words, str):
-        hint = hint.replace("see its stderr above", "run it by hand: it wrote nothing to stderr")
-    if hint:
-        click.echo(f"  what to do: {hint}", err=True)
-    if rejected_in is not None:
-        click.echo(f"  rejected answers: ao result {rejected_in} --attempts", err=True)

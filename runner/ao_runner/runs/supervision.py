@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
-from ao_protocol.documents import Cancel
+from ao_protocol.control_lines import Cancel
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail, read_available

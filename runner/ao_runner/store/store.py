@@ -4,7 +4,7 @@ Commands and coordinators use only the public methods of `Store` and of its base
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
@@ -27,6 +27,7 @@ from ao_runner.store.records import (
     RowDamaged,
     Run,
     RunRecord,
+    RunState,
     Session,
     SessionBusy,
     SessionsOpen,
@@ -44,6 +45,8 @@ _SCHEMA_COLUMNS: Final = (
     "name, description, schema, created_at, deleted_at IS NOT NULL,"
     " (SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name)"
 )
+MOST_OF_A_SESSION: Final = 1_000
+"""Maximum number of runs of one session in a list of states."""
 SESSIONS_AT_ONCE: Final = 20
 """Maximum number of old sessions to delete in one transaction, so that a concurrent worker can write in between."""
 
@@ -162,6 +165,12 @@ class Store(RunQueue, WorkerTable, AgentTable, DeliveryTable, RunFigures, Action
             raise SessionUnknown(wanted)
         return found[0]
 
+    def find_sessions(self, session_ids: Collection[str]) -> dict[str, Session]:
+        """Return sessions by their exact ids, in one query. Unknown ones are absent; damaged rows go to `damage`."""
+        statement = (_SESSION_COLUMNS, "sessions", f"WHERE session_id {self.among_sql}")
+        found = self.rows("session", statement, (self.listed(session_ids),), _session_of, self.damage)
+        return {session.session_id: session for session in found}
+
     def find_run_id(self, session_id: str, wanted: str) -> str:
         """Return the run of a session for an id: that of a run, a prefix of one, that of the session itself, or `last`.
 
@@ -201,6 +210,15 @@ class Store(RunQueue, WorkerTable, AgentTable, DeliveryTable, RunFigures, Action
         """Return the runs of sessions in order, in one query for any number of sessions."""
         statement = (RUN_COLUMNS, "runs", f"WHERE session_id {self.among_sql} ORDER BY rowid")
         return self.rows("run", statement, (self.listed(session_ids),), run_of, self.damage)
+
+    def states_of(self, *session_ids: str) -> list[RunState]:
+        """Return the newest runs of sessions, oldest first, in one query. Damaged rows go to `damage`."""
+        numbered = (
+            "SELECT rowid, row_number() OVER (PARTITION BY session_id ORDER BY rowid DESC) AS back"  # noqa: S608  # own
+            f" FROM runs WHERE session_id {self.among_sql}"
+        )
+        newest = f"rowid IN (SELECT rowid FROM ({numbered}) AS numbered WHERE back <= {MOST_OF_A_SESSION})"  # noqa: S608
+        return self._states(self.damage, newest, self.listed(session_ids))
 
     def last_run(self, session_id: str, run_id: str | None = None) -> Run | None:
         """Return the last run of a session, or the one with an id, or None.
@@ -286,6 +304,15 @@ class Store(RunQueue, WorkerTable, AgentTable, DeliveryTable, RunFigures, Action
             return None
         with reading("events of run", rows[0], run_id):
             return str(rows[0][0]).rpartition("\n")[2]
+
+    def last_lines(self, run_ids: Collection[str]) -> dict[str, str]:
+        """Return the last event of each run, heartbeats excepted, in one query. Damaged ones go to `damage`.
+
+        Of an event that is longer than `TAIL_CHARACTERS`, only the end is returned.
+        """
+        statement = (f"run_id, {self.tail_sql}", "runs", f"WHERE run_id {self.among_sql}")
+        rows = self.rows("events of run", statement, (self.listed(run_ids),), _id_and_text, self.damage)
+        return {run_id: text.rpartition("\n")[2] for run_id, text in rows}
 
     def are_events_pruned(self, run_id: str) -> bool:
         """Return whether the events of a run were stored once, and are gone."""
@@ -387,6 +414,11 @@ def _session_of(row: Row) -> Session:
             host=row[10],
             parent_session_id=row[11],
         )
+
+
+def _id_and_text(row: Row) -> tuple[str, str]:
+    with reading("events of run", row):
+        return row[0], row[1] or ""
 
 
 def _named_schema(row: Row) -> NamedSchema:

@@ -17,13 +17,12 @@ from ao_protocol.wire import JsonObject
 from ao_runner.store.records import RunFilter, RunState, Session
 from ao_runner.store.store import Store
 from ao_server.api.runners import OK
-from ao_server.api.runs import states_of
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
 from ao_server.event_log import FIRST, EventId, EventPosition, LoggedEvent, events_after, position_from
 from ao_server.older_runners import OLDER_OWNER, OlderRunner
 from ao_server.older_runs import OlderRun, PostedEvent, bound, older_row, time_of
-from ao_server.shapes import shown_session
+from ao_server.shapes import shown_sessions
 
 routes = APIRouter(tags=["Older clients"])
 LOOK_SECONDS: Final = 0.5
@@ -100,7 +99,7 @@ async def list_events(
 
     def find(store: Store) -> list[JsonObject]:
         session = found_session(store, session_id)
-        states = {state.run.run_id: state for state in states_of(store, session_id)}
+        states = {state.run.run_id: state for state in store.states_of(session_id)}
         rows = (_row(session, states, one) for one in events_after(store, session_id, position_from(after)))
         return list(islice((row for row in rows if row is not None), limit))
 
@@ -144,20 +143,26 @@ class _Followed:
         """Return the sessions of the recent runs, the newest first, and take note of their state."""
         states = store.search_runs(self._filter)
         self._known = {state.run.run_id: state for state in states}
-        return [self._session(store, name) for name in dict.fromkeys(state.run.session_id for state in states)]
+        newest_first = dict.fromkeys(state.run.session_id for state in states)
+        sessions = store.find_sessions(newest_first)
+        return [*shown_sessions(store, [sessions[one] for one in newest_first if one in sessions], self.idle).values()]
 
     def news(self, store: Store) -> list[tuple[str, JsonObject]]:
         """Return what has changed since the last call, the oldest first."""
         states = store.search_runs(self._filter)[::-1]
+        changed = [state for state in states if self._known.get(state.run.run_id) != state]
+        if not changed:
+            return []
+        sessions = store.find_sessions({state.run.session_id for state in changed})
+        shown = shown_sessions(store, list(sessions.values()), self.idle)
         found: list[tuple[str, JsonObject]] = []
-        for state in states:
-            before = self._known.get(state.run.run_id)
-            if before == state:
+        for state in changed:
+            session_id, before = state.run.session_id, self._known.get(state.run.run_id)
+            if session_id not in sessions:
                 continue
-            session_id = state.run.session_id
             name = "session_created" if before is None and state.run.mode == "start" else "session_updated"
-            found.append((name, {"session": self._session(store, session_id)}))
-            found += self._events(store, state, 0 if before is None else before.last_seq)
+            found.append((name, {"session": shown[session_id]}))
+            found += self._events(store, sessions[session_id], state, 0 if before is None else before.last_seq)
             if state.run.status == "failed":
                 error = state.run.error_type or "failed"
                 found.append(("run_failed", {"run_id": state.run.run_id, "error": error, "session_id": session_id}))
@@ -165,17 +170,14 @@ class _Followed:
         self._positions = {run_id: self._positions[run_id] for run_id in self._positions.keys() & self._known.keys()}
         return found
 
-    def _events(self, store: Store, state: RunState, last_seq: int) -> list[tuple[str, JsonObject]]:
-        run_id, session = state.run.run_id, store.find_session(state.run.session_id)
+    def _events(self, store: Store, session: Session, state: RunState, last_seq: int) -> list[tuple[str, JsonObject]]:
+        run_id = state.run.run_id
         found: list[tuple[str, JsonObject]] = []
         for one in events_after(store, session.session_id, self._positions.get(run_id, FIRST), run_id):
             self._positions[run_id] = one.id
             if one.id.seq > last_seq and (row := _row(session, {run_id: state}, one)) is not None:
                 found.append(("event", {"data": row}))
         return found
-
-    def _session(self, store: Store, session_id: str) -> JsonObject:
-        return shown_session(store.find_session(session_id), states_of(store, session_id), self.idle)
 
 
 def _row(session: Session, states: dict[str, RunState], logged: LoggedEvent) -> JsonObject | None:
@@ -194,7 +196,7 @@ async def _shown(context: ServerContext, session_id: str) -> JsonObject:
     idle = context.runners.idle
 
     def show(store: Store) -> JsonObject:
-        return shown_session(found_session(store, session_id), states_of(store, session_id), idle)
+        return shown_sessions(store, [found_session(store, session_id)], idle)[session_id]
 
     return await context.access.read(show)
 
@@ -208,7 +210,7 @@ async def _going_on(context: ServerContext, session_id: str, attempt: int | None
 
     def find(store: Store) -> RunState | None:
         found_session(store, session_id)
-        return next((state for state in states_of(store, session_id) if state.run.status == "running"), None)
+        return next((state for state in store.states_of(session_id) if state.run.status == "running"), None)
 
     state = await context.access.read(find)
     runner = None if state is None else await context.runners.recognise(state.owner)

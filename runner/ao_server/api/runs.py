@@ -14,12 +14,12 @@ from ao_protocol.wire import JsonObject
 from ao_runner.cli.waiting import reasons_to_wait
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
 from ao_runner.store.engine import ConstraintBroken
-from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, RunStatus, SessionUnknown
+from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, RunStatus
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
 from ao_server.recording import note_targets
-from ao_server.shapes import shown_contract, shown_result, shown_run, terminal_of
+from ao_server.shapes import failures_of, shown_contract, shown_result, shown_run, terminal_of
 from ao_server.submission import NewRun, Submission, checked, digest_of
 
 routes = APIRouter(prefix="/runs", tags=["Runs"])
@@ -146,7 +146,7 @@ async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> di
 
     def search(store: Store) -> JsonObject:
         states = store.search_runs(query.filter)
-        runs = [_run(store, state) for state in states]
+        runs = _shown(store, states)
         more = states[-1].number if len(states) == query.limit else None
         return {"runs": [run for run in runs if query.status in {None, run["status"]}], "next_before": more}
 
@@ -167,9 +167,9 @@ async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> dict[str, 
     def find(store: Store) -> JsonObject:
         state = found_run(store, run_id)
         terminal = terminal_of(store, run_id) if state.run.status not in OPEN_STATUSES else None
-        waiting = reasons_to_wait(store, states_of(store, state.run.session_id))
+        waiting = reasons_to_wait(store, store.states_of(state.run.session_id))
         return {
-            **_run(store, state),
+            **_shown(store, [state])[0],
             "waiting": waiting.get(run_id),
             "failure": terminal.error.model_dump(exclude_none=True) if isinstance(terminal, Failure) else None,
             "output": shown_contract(store, state, terminal),
@@ -238,18 +238,10 @@ def found_run(store: Store, run_id: str) -> RunState:
     return found[0]
 
 
-def states_of(store: Store, session_id: str) -> list[RunState]:
-    """Return the runs of a session in order."""
-    return store.search_runs(RunFilter(equal={"session_id": session_id}, limit=1000))[::-1]
-
-
-def _run(store: Store, state: RunState) -> JsonObject:
-    try:
-        session = store.find_session(state.run.session_id)
-    except SessionUnknown:
-        session = None
-    terminal = terminal_of(store, state.run.run_id) if state.run.status in {"failed", "cancelled"} else None
-    return shown_run(state, session, terminal if isinstance(terminal, Failure) else None)
+def _shown(store: Store, states: Sequence[RunState]) -> list[JsonObject]:
+    sessions = store.find_sessions({state.run.session_id for state in states})
+    failures = failures_of(store, states)
+    return [shown_run(one, sessions.get(one.run.session_id), failures.get(one.run.run_id)) for one in states]
 
 
 async def sweep(context: ServerContext) -> None:

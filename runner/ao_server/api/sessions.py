@@ -11,10 +11,10 @@ from ao_protocol.events import Result
 from ao_protocol.wire import JsonObject
 from ao_runner.store.records import OPEN_STATUSES, RunState, Session
 from ao_runner.store.store import Store
-from ao_server.api.runs import states_of, stopped
+from ao_server.api.runs import stopped
 from ao_server.context import Context
 from ao_server.event_log import FIRST, EventId, events_after, position_from
-from ao_server.shapes import current_status, shown_result, shown_session, terminal_of
+from ao_server.shapes import current_status, shown_result, shown_sessions, terminal_of
 
 routes = APIRouter(prefix="/sessions", tags=["Sessions"])
 SessionId = Annotated[str, Path(max_length=256)]
@@ -37,7 +37,7 @@ async def list_sessions(
         found = store.list_sessions() if after is None else store.sessions_after(after, limit)
         sessions = [one for one in found if parent_session_id in {None, one.parent_session_id}][:limit]
         rest = {} if after is None else {"next_after": found[-1].session_id if len(found) == limit else None}
-        return {"sessions": [shown_session(one, states_of(store, one.session_id), idle) for one in sessions], **rest}
+        return {"sessions": list(shown_sessions(store, sessions, idle).values()), **rest}
 
     return await context.access.read(find)
 
@@ -48,7 +48,7 @@ async def get_session(context: Context, session_id: SessionId) -> dict[str, Any]
 
     def find(store: Store) -> JsonObject:
         session = found_session(store, session_id)
-        return {"session": shown_session(session, states_of(store, session_id), context.runners.idle)}
+        return {"session": shown_sessions(store, [session], context.runners.idle)[session_id]}
 
     return await context.access.read(find)
 
@@ -60,7 +60,7 @@ async def get_status(context: Context, session_id: SessionId) -> dict[str, Any]:
     def find(store: Store) -> JsonObject:
         if not store.session_exists(session_id):
             return {"status": "not_existent"}
-        return {"status": current_status(states_of(store, session_id), is_idle=session_id in context.runners.idle)}
+        return {"status": current_status(store.states_of(session_id), is_idle=session_id in context.runners.idle)}
 
     return await context.access.read(find)
 
@@ -71,7 +71,7 @@ async def get_result(context: Context, session_id: SessionId) -> dict[str, Any]:
 
     def find(store: Store) -> JsonObject:
         found_session(store, session_id)
-        states = states_of(store, session_id)
+        states = store.states_of(session_id)
         if current_status(states) not in {"finished", "idle"}:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "Session not finished or idle")
         terminal = terminal_of(store, states[-1].run.run_id)
@@ -123,7 +123,7 @@ async def stop_session(context: Context, session_id: SessionId) -> dict[str, Any
 
     def find(store: Store) -> list[RunState]:
         found_session(store, session_id)
-        return states_of(store, session_id)
+        return store.states_of(session_id)
 
     states = await context.access.read(find)
     still_open = [state for state in states if state.run.status in OPEN_STATUSES]

@@ -10,7 +10,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ao_runner.store.records import OPEN_STATUSES
 from ao_runner.store.store import Store
-from ao_server.api.runs import RunId, found_run, states_of
+from ao_server.api.runs import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
 from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after, position_from
@@ -65,7 +65,7 @@ async def live_events(
 
     def page(store: Store) -> tuple[bool, list[LoggedEvent]]:
         # Asked before reading: an event that comes between the two is read in the next round.
-        states = [state for state in states_of(store, session_id) if run_id in {None, state.run.run_id}]
+        states = [state for state in store.states_of(session_id) if run_id in {None, state.run.run_id}]
         is_over = run_id is not None and not any(state.run.status in OPEN_STATUSES for state in states)
         return is_over, list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
 

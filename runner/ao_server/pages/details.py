@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ao_protocol.events import UsageFigures
 from ao_runner.store.records import RunState, Session
 from ao_runner.store.store import Store
-from ao_server.api.runs import RunId, found_run, states_of
+from ao_server.api.runs import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context
 from ao_server.event_log import EventPosition, position_from
@@ -62,7 +62,7 @@ async def show_session(request: Request, context: Context, session_id: SessionId
     """Show a session with all its runs."""
 
     def find(store: Store) -> dict[str, Any]:
-        states = states_of(store, session_id)
+        states = store.states_of(session_id)
         window = window_of(store, states, _until(until)) if states else None
         return {**_head_of_session(store, found_session(store, session_id), states), "window": window}
 

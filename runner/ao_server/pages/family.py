@@ -6,8 +6,7 @@ from typing import Final
 
 from ao_runner.store.records import SessionUnknown
 from ao_runner.store.store import Store
-from ao_server.api.runs import states_of
-from ao_server.shapes import current_status
+from ao_server.shapes import current_status, states_by_session
 
 MOST_ANCESTORS: Final = 10
 MOST_DESCENDANTS: Final = 100
@@ -36,8 +35,11 @@ def family_of(store: Store, session_id: str) -> list[Relative]:
     below = list(_descendants(store, session_id, len(ancestors) + 1, left))
     if not ancestors and not below:
         return []
-    above = [_relative(store, one, level) for level, one in enumerate(ancestors)]
-    return [*above, _relative(store, session_id, len(ancestors), is_self=True), *below]
+    levels = {**{one: level for level, one in enumerate(ancestors)}, session_id: len(ancestors), **dict(below)}
+    return [
+        Relative(one, states[0].agent_name if states else "", current_status(states), levels[one], one == session_id)
+        for one, states in states_by_session(store, levels).items()
+    ]
 
 
 def _parent(store: Store, session_id: str) -> str | None:
@@ -47,17 +49,12 @@ def _parent(store: Store, session_id: str) -> str | None:
         return None
 
 
-def _descendants(store: Store, session_id: str, level: int, left: list[int]) -> Iterator[Relative]:
+def _descendants(store: Store, session_id: str, level: int, left: list[int]) -> Iterator[tuple[str, int]]:
     if level > MOST_ANCESTORS + MOST_LEVELS:
         return
     for child in store.children_of(session_id, left[0]):
         if left[0] <= 0:
             return
         left[0] -= 1
-        yield _relative(store, child, level)
+        yield child, level
         yield from _descendants(store, child, level + 1, left)
-
-
-def _relative(store: Store, session_id: str, level: int, *, is_self: bool = False) -> Relative:
-    states = states_of(store, session_id)
-    return Relative(session_id, states[0].agent_name if states else "", current_status(states), level, is_self)

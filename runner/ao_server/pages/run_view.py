@@ -12,7 +12,6 @@ from ao_protocol.wire import JsonObject
 from ao_runner.cli.waiting import reasons_to_wait
 from ao_runner.store.records import OPEN_STATUSES, RunState
 from ao_runner.store.store import Store
-from ao_server.api.runs import states_of
 from ao_server.pages.rendering import templates
 from ao_server.pages.requests import RequestView, views_of
 from ao_server.pages.timeline import Excerpt, asked_in, cut, in_one_line, pretty
@@ -136,8 +135,7 @@ def waiting_of(store: Store, states: Sequence[RunState]) -> Mapping[str, str]:
     queued = [state for state in states if state.run.status == "queued"]
     alone = [state for state in queued if state.run.mode == "start"]
     sessions = dict.fromkeys(state.run.session_id for state in queued if state.run.mode == "resume")
-    others = [one for session_id in list(sessions)[:MOST_SESSIONS] for one in states_of(store, session_id)]
-    return reasons_to_wait(store, [*alone, *others])
+    return reasons_to_wait(store, [*alone, *store.states_of(*list(sessions)[:MOST_SESSIONS])])
 
 
 def head_of(store: Store, state: RunState) -> RunHead:

@@ -11,7 +11,6 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
-from ao_server.api.runs import states_of
 from ao_server.api.streams import EVENTS_AT_ONCE, PING_SECONDS
 from ao_server.context import ServerContext
 from ao_server.event_log import EventPosition, LoggedEvent, events_after
@@ -55,7 +54,7 @@ async def timeline_stream(
 
     def look(store: Store) -> _Round:
         # Asked before reading: an event that comes between the two is read in the next round.
-        every = states_of(store, session_id)
+        every = store.states_of(session_id)
         states = [state for state in every if run_id in {None, state.run.run_id}]
         events = list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
         by_id = {state.run.run_id: state for state in states}

@@ -116,6 +116,22 @@ def test_the_runs_of_several_sessions_are_listed_in_one_order(place: StorePlace)
         assert store.list_runs() == []
 
 
+def test_sessions_their_states_and_the_last_events_of_runs_are_found_together(place: StorePlace) -> None:
+    with filled(place) as store:
+        store.add_session(replace(SESSION, session_id="ses_2"))
+        store.begin_run(replace(RUN, run_id="run_2", session_id="ses_2"), "owner")
+        store.end_run("run_1", "completed", "later", None)
+        store.begin_run(replace(RUN, run_id="run_3", mode="resume"), "owner")
+        store.add_events("run_1", 1, [b'{"seq":1}', b'{"seq":2}'])
+
+        found = store.find_sessions(["ses_1", "ses_2", "ses_9"])
+        assert found == {name: replace(SESSION, session_id=name) for name in ("ses_1", "ses_2")}
+        assert [state.run.run_id for state in store.states_of("ses_1", "ses_2")] == ["run_1", "run_2", "run_3"]
+        assert [state.run.run_id for state in store.states_of("ses_2", "ses_9")] == ["run_2"]
+        assert store.last_lines(["run_1", "run_2", "run_9"]) == {"run_1": '{"seq":2}', "run_2": ""}
+        assert store.states_of() == []
+
+
 def test_a_session_is_found_whatever_the_others_hold(place: StorePlace) -> None:
     with filled(place) as store:
         store.add_session(replace(SESSION, session_id="ses_2"))

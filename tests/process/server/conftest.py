@@ -17,9 +17,6 @@ from typing import Any, Final, Self
 import httpx
 import pytest
 
-from tests.process.runner.conftest import place, postgres
-
-__all__ = ["place", "postgres"]
 BOUND_SECONDS: Final = 60.0
 ROOT: Final = Path(__file__).parents[3]
 EXAMPLES: Final = ROOT / "docs/examples"
@@ -125,8 +122,8 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def served(serve: Serve) -> Served:
-    """A server with a worker, and the example agent `echo`, which asks no model."""
-    server = serve()
+def served(share: Serve) -> Served:
+    """A shared server with a worker, and the example agent `echo`, which asks no model."""
+    server = share()
     server.add_agent(json.loads((EXAMPLES / "echo/blueprint.json").read_text()))
     return server

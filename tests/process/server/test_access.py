@@ -43,8 +43,8 @@ def test_wrong_tokens_are_limited_and_right_ones_are_not(serve: Serve) -> None:
     assert ask(server, "GET", "/runs", authorization=right).status_code == 200
 
 
-def test_a_foreign_page_reaches_nothing(serve: Serve) -> None:
-    server = serve("--no-worker")
+def test_a_foreign_page_reaches_nothing(share: Serve) -> None:
+    server = share("--no-worker")
     assert ask(server, "GET", "/runs", host="evil.example").status_code == 403
     assert ask(server, "POST", "/schemas", origin="https://evil.example").status_code == 403
     assert ask(server, "POST", "/schemas", sec_fetch_site="cross-site").status_code == 403
@@ -52,8 +52,8 @@ def test_a_foreign_page_reaches_nothing(serve: Serve) -> None:
     assert "content-security-policy" in ask(server, "GET", "/runs").headers
 
 
-def test_a_large_body_is_refused_before_it_is_read(serve: Serve) -> None:
-    server = serve("--no-worker")
+def test_a_large_body_is_refused_before_it_is_read(share: Serve) -> None:
+    server = share("--no-worker")
     with socket.create_connection(("127.0.0.1", server.port), timeout=BOUND_SECONDS) as connection:
         head = f"POST /agents HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Length: {10**9}\r\n\r\n"
         connection.sendall(head.encode())

@@ -77,9 +77,9 @@ def failed(session_id: str, said: str) -> str:
 
 
 @pytest.fixture
-def server(serve: Serve) -> Served:
-    """A server with agents."""
-    started = serve()
+def server(share: Serve) -> Served:
+    """A shared server with agents."""
+    started = share()
     add_agents(started)
     return started
 
@@ -116,11 +116,11 @@ def test_other_children_resume_nobody(server: Served, mode: str) -> None:
     assert prompts(server, parent, 1) == [completed(told, "Done")]
 
 
-def test_a_busy_parent_hears_of_all_its_children_at_once(serve: Serve, place: StorePlace) -> None:
-    server = serve(home=place.home / "home", store=place.url)
+def test_a_busy_parent_hears_of_all_its_children_at_once(share: Serve, shared_store: str) -> None:
+    server = share(store=shared_store)
     add_agents(server)
     parent = start_parent(server)
-    with opened(place) as store:
+    with StorePlace(server.home, shared_store).open() as store:
         resume_busily(server, store, parent)
         children = [start_child(server, parent, agent) for agent in ("texting", "failing", "texting")]
         wait_for(lambda: len(waiting(server, parent)) == len(children))
@@ -136,9 +136,7 @@ def test_a_busy_parent_hears_of_all_its_children_at_once(serve: Serve, place: St
     assert sorted(parts) == sorted(f"### Child: {child} (status: {said[agent]}" for child, agent in expected)
 
 
-def test_a_parent_whose_turn_was_stopped_hears_nothing_until_a_later_turn_completes(serve: Serve) -> None:
-    server = serve()
-    add_agents(server)
+def test_a_parent_whose_turn_was_stopped_hears_nothing_until_a_later_turn_completes(server: Served) -> None:
     parent = start_parent(server)
     with StorePlace(server.home).open() as store:
         stopped = resume_busily(server, store, parent)

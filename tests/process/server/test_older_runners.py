@@ -77,8 +77,10 @@ def bodies(server: Served, run: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def runner(serve: Serve) -> Runner:
-    return Runner(serve("--no-worker"))
+def runner(share: Serve) -> Iterator[Runner]:
+    made = Runner(share("--no-worker"))
+    yield made
+    made.server.client.delete(f"/runners/{made.runner_id}", params={"self": True})
 
 
 def test_what_an_older_runner_reports_becomes_events_of_the_protocol(runner: Runner) -> None:

@@ -13,10 +13,7 @@ from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import QueuedRun, Run, RunFilter, Session
 from ao_runner.store.store import Store
 from ao_server.gate import tokens_of
-from tests.process.runner.conftest import store
 from tests.process.server.conftest import Serve, Served, wait_for
-
-__all__ = ["store"]
 
 pytestmark = pytest.mark.thorough
 HTML = {"accept": "text/html"}
@@ -24,9 +21,9 @@ REMOTE = "remote-of-a-test"
 
 
 @pytest.fixture
-def server(serve: Serve, place: StorePlace) -> Served:
-    """A server without a worker, with each engine."""
-    return serve("--no-worker", home=place.home / "home", store=place.url)
+def server(share: Serve, shared_store: str) -> Served:
+    """A shared server without a worker, with each engine."""
+    return share("--no-worker", store=shared_store)
 
 
 def queued(server: Served, profile: str = "reviewer", **parameters: Any) -> dict[str, Any]:
@@ -83,8 +80,8 @@ def test_a_limit_holds_until_it_is_removed(server: Served) -> None:
         (f"/limits/agent/{'x' * 1001}", {"most": 1}, "name"),
     ],
 )
-def test_a_bad_limit_is_refused(serve: Serve, path: str, body: dict[str, Any], field: str) -> None:
-    answer = serve("--no-worker").client.put(path, json=body)
+def test_a_bad_limit_is_refused(share: Serve, path: str, body: dict[str, Any], field: str) -> None:
+    answer = share("--no-worker").client.put(path, json=body)
     assert answer.status_code == 422
     assert answer.json()["detail"][0]["loc"][-1] == field
 
@@ -113,8 +110,8 @@ def test_a_pause_does_not_lose_a_limit(server: Served) -> None:
 
 
 @pytest.mark.parametrize("profile", ["", "x\0y", "x" * 1001])
-def test_a_bad_name_is_not_paused(serve: Serve, profile: str) -> None:
-    assert posted(serve("--no-worker"), "/ui/workers/pause", profile=profile).status_code == 422
+def test_a_bad_name_is_not_paused(share: Serve, profile: str) -> None:
+    assert posted(share("--no-worker"), "/ui/workers/pause", profile=profile).status_code == 422
 
 
 def test_the_page_of_workers_tells_slots_outbox_and_lease(server: Served) -> None:
@@ -126,10 +123,11 @@ def test_the_page_of_workers_tells_slots_outbox_and_lease(server: Served) -> Non
     runs, outbox, seconds = re.findall(r" (\d+ of \d+) ([\d a-z]+) (\d+) s Drain$", row_of(page, "elsewhere"))[0]
     assert (runs, outbox) == ("1 of 6", "1 min 30 s")
     assert 60 < int(seconds) <= 120
+    call(server, "leave")
 
 
-def test_a_reader_cannot_pause(serve: Serve) -> None:
-    server = serve("--token", "--no-worker")
+def test_a_reader_cannot_pause(share: Serve) -> None:
+    server = share("--token", "--no-worker")
     tokens = tokens_of(server.home)
     as_client, as_reader = ({"authorization": f"Bearer {tokens[role]}"} for role in ("client", "reader"))
     server.client.put("/limits/profile/reviewer", json={"most": 0}, headers=as_client).raise_for_status()
@@ -148,7 +146,8 @@ def actions_of(server: Served, query: str = "") -> list[tuple[str, str, str]]:
     return [(role, what, target) for role, what, target, _ in cells]
 
 
-def test_what_clients_and_pages_change_is_recorded(server: Served) -> None:
+def test_what_clients_and_pages_change_is_recorded(serve: Serve) -> None:
+    server = serve("--no-worker")
     run_id = queued(server)["run_id"]
     joined(server)
     call(server, "heartbeat", held=[])
@@ -198,7 +197,8 @@ def test_a_stopped_server_has_recorded_every_action_and_pages_list_them_all(serv
     assert [what for _, what, _ in first + older] == [f"PUT /limits/agent/a{number}" for number in reversed(range(230))]
 
 
-def test_what_a_tool_of_mcp_does_is_recorded(server: Served) -> None:
+def test_what_a_tool_of_mcp_does_is_recorded(serve: Serve) -> None:
+    server = serve("--no-worker")
     server.add_agent({"name": "waiting", "profile": "reviewer"})
     arguments = {"agent_name": "waiting", "parameters": {"prompt": "x"}, "mode": "async_poll"}
     for method, more in (("tools/list", {}), ("tools/call", {"name": "start_agent_session", "arguments": arguments})):
@@ -210,8 +210,8 @@ def test_what_a_tool_of_mcp_does_is_recorded(server: Served) -> None:
 
 
 @pytest.mark.parametrize("before", ["0", "-1", "x", str(2**64)])
-def test_an_odd_page_of_actions_is_refused(serve: Serve, before: str) -> None:
-    assert serve("--no-worker").client.get("/ui/actions", params={"before": before}).status_code == 422
+def test_an_odd_page_of_actions_is_refused(share: Serve, before: str) -> None:
+    assert share("--no-worker").client.get("/ui/actions", params={"before": before}).status_code == 422
 
 
 def test_old_actions_are_forgotten(store: Store) -> None:

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from ao_runner.store.opening import StorePlace
 from tests.process.server.conftest import EXAMPLES, Serve, Served
 
 
@@ -17,8 +16,8 @@ def test_a_run_of_an_agent_ends_with_its_validated_result(served: Served) -> Non
     assert result["schema_validation"] == {"valid": True, "schema_name": None, "retry_count": 0}
 
 
-def test_a_server_works_the_same_with_each_engine(serve: Serve, place: StorePlace) -> None:
-    server = serve(home=place.home / "home", store=place.url)
+def test_a_server_works_the_same_with_each_engine(share: Serve, shared_store: str) -> None:
+    server = share(store=shared_store)
     server.add_agent(json.loads((EXAMPLES / "echo/blueprint.json").read_text()))
     run = server.ended(server.start("echo", {"message": "Hi"})["run_id"])
     assert run["status"] == "completed", server.log

@@ -99,8 +99,8 @@ def deliveries(server: Served, webhook: dict[str, Any]) -> list[dict[str, Any]]:
     return list(server.client.get(path).raise_for_status().json()["deliveries"])
 
 
-def test_the_end_of_a_run_is_sent_signed(serve: Serve, place: StorePlace, receiver: Receiver) -> None:
-    server = add_echo(serve(home=place.home / "home", store=place.url))
+def test_the_end_of_a_run_is_sent_signed(share: Serve, shared_store: str, receiver: Receiver) -> None:
+    server = add_echo(share(store=shared_store))
     secret = add_webhook(server, f"{receiver.url}/hook?from=ao")["secret"]
     run_id = echo(server)
     wait_for(lambda: receiver.requests)
@@ -118,8 +118,8 @@ def test_the_end_of_a_run_is_sent_signed(serve: Serve, place: StorePlace, receiv
     assert message["result"] == server.client.get(f"/runs/{run_id}/result").json()
 
 
-def test_the_end_of_a_failed_and_of_a_stopped_run_says_why(serve: Serve, receiver: Receiver) -> None:
-    server = add_echo(serve("--no-worker"))
+def test_the_end_of_a_failed_and_of_a_stopped_run_says_why(share: Serve, receiver: Receiver) -> None:
+    server = add_echo(share("--no-worker"))
     add_webhook(server, receiver.url)
     run_id = echo(server)
     server.client.post(f"/runs/{run_id}/stop").raise_for_status()
@@ -130,8 +130,8 @@ def test_the_end_of_a_failed_and_of_a_stopped_run_says_why(serve: Serve, receive
     assert "result" not in message
 
 
-def test_a_webhook_hears_of_runs_of_the_command_line(serve: Serve, receiver: Receiver) -> None:
-    server = serve("--no-worker")
+def test_a_webhook_hears_of_runs_of_the_command_line(share: Serve, receiver: Receiver) -> None:
+    server = share("--no-worker")
     add_webhook(server, receiver.url)
     command = [sys.executable, "-m", "ao_runner", "run", "blueprint.json", "--param", "message=Hi"]
     folder, environ = EXAMPLES / "echo", {**os.environ, "AO_HOME": str(server.home), "AO_STORE": "local"}

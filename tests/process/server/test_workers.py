@@ -150,41 +150,50 @@ def test_a_session_is_resumed_where_it_was_begun(server: Served, start_worker: S
     assert server.ended(resumed)["status"] in {"completed", "failed"}
 
 
-def test_a_claim_is_repeated_after_a_lost_answer_and_given_back_where_it_never_begins(server: Served) -> None:
+@pytest.fixture
+def asked(share: Serve, shared_store: str) -> Iterator[Served]:
+    """A shared server, with each engine, which a program calls as a worker."""
+    server = share("--no-worker", store=shared_store)
+    yield server
+    call(server, "leave")
+
+
+def test_a_claim_is_repeated_after_a_lost_answer_and_given_back_where_it_never_begins(asked: Served) -> None:
     offer = {"owner": WORKER, "host": "elsewhere", "lease_seconds": 1}
     claim = {"slots": 3, "claim_id": "one"}
-    assert call(server, "claim", **claim).status_code == 401
-    assert call(server, "join", offer=offer).status_code == 200
-    run = started(server, Path("/never"))
-    (first,) = call(server, "claim", **claim).json()["assignments"]
-    assert call(server, "claim", **claim).json()["assignments"] == [first]
+    assert call(asked, "claim", **claim).status_code == 401
+    assert call(asked, "join", offer=offer).status_code == 200
+    run = started(asked, Path("/never"))
+    (first,) = call(asked, "claim", **claim).json()["assignments"]
+    assert call(asked, "claim", **claim).json()["assignments"] == [first]
     assert first["key"] == {"run_id": run["run_id"], "attempt": 1}
-    wait_for(lambda: server.run(run["run_id"])["status"] == "pending")
-    assert call(server, "started", key=first["key"]).status_code == 409
-    assert call(server, "claim", **{**claim, "claim_id": "two"}).json()["assignments"][0]["key"]["attempt"] == 2
+    wait_for(lambda: asked.run(run["run_id"])["status"] == "pending")
+    assert call(asked, "started", key=first["key"]).status_code == 409
+    assert call(asked, "claim", **{**claim, "claim_id": "two"}).json()["assignments"][0]["key"]["attempt"] == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "fields", "status"),
-    [
-        ("join", {"offer": {"owner": "somebody", "host": "h"}}, 422),
-        ("join", {"offer": {"owner": WORKER, "host": "h", "lease_seconds": 1e9}}, 422),
-        ("join", {"offer": {"owner": WORKER, "host": "h\0"}}, 422),
-        ("claim", {"slots": 0, "claim_id": "x"}, 422),
-        ("started", {"key": {"run_id": "run_unknown", "attempt": 1}}, 409),
-        ("events", {"key": {"run_id": "r", "attempt": 1}, "first_seq": 1, "lines": ["nonsense"]}, 422),
-        ("events", {"key": {"run_id": "r", "attempt": 1}, "first_seq": 1, "lines": ["\ud800"]}, 422),
-        ("terminal", {"key": {"run_id": "r", "attempt": 1}, "seq": 1, "line": "{}"}, 422),
-        ("heartbeat", {"held": [{"run_id": "", "attempt": 0}]}, 422),
-    ],
-)
-def test_a_bad_call_of_a_worker_is_refused(serve: Serve, name: str, fields: dict[str, Any], status: int) -> None:
-    server = serve("--no-worker")
+BAD_CALLS: Final[list[tuple[str, dict[str, Any], int]]] = [
+    ("join", {"offer": {"owner": "somebody", "host": "h"}}, 422),
+    ("join", {"offer": {"owner": WORKER, "host": "h", "lease_seconds": 1e9}}, 422),
+    ("join", {"offer": {"owner": WORKER, "host": "h\0"}}, 422),
+    ("claim", {"slots": 0, "claim_id": "x"}, 422),
+    ("started", {"key": {"run_id": "run_unknown", "attempt": 1}}, 409),
+    ("events", {"key": {"run_id": "r", "attempt": 1}, "first_seq": 1, "lines": ["nonsense"]}, 422),
+    ("events", {"key": {"run_id": "r", "attempt": 1}, "first_seq": 1, "lines": ["\ud800"]}, 422),
+    ("terminal", {"key": {"run_id": "r", "attempt": 1}, "seq": 1, "line": "{}"}, 422),
+    ("heartbeat", {"held": [{"run_id": "", "attempt": 0}]}, 422),
+]
+
+
+@pytest.mark.parametrize(("name", "fields", "status"), BAD_CALLS)
+def test_a_bad_call_of_a_worker_is_refused(share: Serve, name: str, fields: dict[str, Any], status: int) -> None:
+    server = share("--no-worker")
     assert call(server, "join", offer={"owner": WORKER, "host": "elsewhere"}).status_code == 200
     content = json.dumps({"worker_id": WORKER, **fields})
     answer = server.client.post(f"/worker/{name}", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code == status, answer.text
     assert answer.json()["detail"]
+    call(server, "leave")
 
 
 def test_a_run_that_names_no_folder_uses_that_of_its_worker(

@@ -2,23 +2,25 @@
 
 import pytest
 
-from ao_protocol.documents import (
+from ao_protocol.control_lines import (
     Cancel,
-    Capabilities,
-    Control,
     ControlLine,
-    Description,
     InputResponse,
     InvalidControlLine,
+    Shutdown,
+    Turn,
+    parse_control_line,
+)
+from ao_protocol.documents import (
+    Capabilities,
+    Control,
+    Description,
     InvalidDescription,
     InvocationRefused,
     Limits,
     RemoteMcpServer,
-    Shutdown,
     StdioMcpServer,
-    Turn,
     invocation_from_document,
-    parse_control_line,
     parse_description,
 )
 from ao_protocol.framing import encode_line

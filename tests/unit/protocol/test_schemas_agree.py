@@ -10,14 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ao_protocol.documents import (
-    InvalidControlLine,
-    InvalidDescription,
-    InvocationRefused,
-    invocation_from_document,
-    parse_control_line,
-    parse_description,
-)
+from ao_protocol.control_lines import InvalidControlLine, parse_control_line
+from ao_protocol.documents import InvalidDescription, InvocationRefused, invocation_from_document, parse_description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import BODIES, InvalidEvent, event_from_document
 from ao_protocol.framing import encode_line

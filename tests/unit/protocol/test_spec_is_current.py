@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from ao_protocol.contracts import JsonFormat, enrich
+from ao_protocol.control_lines import parse_control_line
 from ao_protocol.documents import (
     Blueprint,
     Capabilities,
@@ -18,7 +19,6 @@ from ao_protocol.documents import (
     Invocation,
     Limits,
     invocation_from_document,
-    parse_control_line,
     parse_description,
 )
 from ao_protocol.errors import REFUSALS, RETRYABLE, RUNNER_ONLY, ErrorType, ExitCode

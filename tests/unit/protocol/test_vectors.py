@@ -17,12 +17,8 @@ from ao_protocol.contracts import (
     enrich,
     resolve_contract,
 )
-from ao_protocol.documents import (
-    InvocationRefused,
-    invocation_from_document,
-    parse_control_line,
-    parse_description,
-)
+from ao_protocol.control_lines import parse_control_line
+from ao_protocol.documents import InvocationRefused, invocation_from_document, parse_description
 from ao_protocol.errors import exit_code_of_failure
 from ao_protocol.events import Failure, check_event, event_from_document
 from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line

@@ -1,8 +1,12 @@
 """`ao-echo-exec`, the smallest valid executor."""
 
+import json
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from tests.process.executors.driver import bare_environment, installed, invocation, run
+from tests.process.executors.driver import WAIT_SECONDS, bare_environment, installed, invocation, line_of, run
 
 ECHO = [installed("ao-echo-exec")]
 SLOW_TO_IMPORT = {"pydantic", "pydantic_core", "jsonschema", "argparse", "importlib.metadata", "yaml"}
@@ -31,11 +35,16 @@ def test_it_answers_with_the_prompt() -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, FROM_A_RUNNER], ids=["by hand", "from a runner"])
-def test_a_plain_run_imports_no_models_and_no_schemas(fields: dict[str, object]) -> None:
-    ended = run(ECHO, invocation(**fields), env={**bare_environment(), "PYTHONPROFILEIMPORTTIME": "1"})
+def test_a_plain_run_imports_no_models_and_no_schemas(fields: dict[str, object], tmp_path: Path) -> None:
+    line = tmp_path / "invocation.json"
+    line.write_bytes(line_of(invocation(**fields)))
+    environ = {**bare_environment(), "PYTHONPROFILEIMPORTTIME": "1"}
+    # From a file, so that it is there from the beginning: an executor that waits for it imports more meanwhile.
+    with line.open("rb") as stdin:
+        ended = subprocess.run(ECHO, stdin=stdin, capture_output=True, env=environ, timeout=WAIT_SECONDS, check=True)
 
-    imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
-    assert ended.terminal["event_type"] == "result"
+    imported = {said.rpartition("|")[2].strip() for said in ended.stderr.decode().splitlines()}
+    assert json.loads(ended.stdout.splitlines()[-1])["event_type"] == "result"
     assert "ao_executors.core.runs" in imported
     assert imported & SLOW_TO_IMPORT == set()
     assert imported & {f"ao_protocol.{name}" for name in NOT_NEEDED} == set()

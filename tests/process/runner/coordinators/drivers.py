@@ -219,11 +219,9 @@ class StoreDriver:
 class ServeDriver(StoreDriver):
     """A real `ao serve` over a store that clients use directly here."""
 
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
-        home = self._place.home
-        self._server = self._stack.enter_context(Served(home, ("--no-worker",), {"AO_STORE": self._place.url}))
-        return self
+    def __init__(self, server: Served) -> None:
+        super().__init__(server.home, server.environ["AO_STORE"])
+        self._server = server
 
     def open(self) -> Coordinator:
         self._opened += 1
@@ -250,8 +248,6 @@ DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {
     "local": StoreDriver,
     "http": HttpDriver,
     "stdout": StdoutDriver,
-    "serve": ServeDriver,
-    "serve-older": OlderServeDriver,
 }
 
 

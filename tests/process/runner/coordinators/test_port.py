@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,16 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, InputAnswer, LeaseLost, Orders
 from ao_runner.run_events import RunKey
 from ao_runner.runs.input_requests import PARKED
+from ao_runner.store.opening import LOCAL
 from ao_runner.store.records import RunRecord
-from tests.process.runner.coordinators.drivers import DRIVERS, Driver, ServeDriver, StoreDriver, the_run
+from tests.process.runner.coordinators.drivers import (
+    DRIVERS,
+    Driver,
+    OlderServeDriver,
+    ServeDriver,
+    StoreDriver,
+    the_run,
+)
 from tests.process.runner.coordinators.lines import asked, batch, failure, result, said
 
 PATIENCE_SECONDS = 100.0
@@ -23,23 +30,23 @@ Story = Callable[[Driver, Coordinator], Awaitable[None]]
 Perform = Callable[[Story], None]
 
 
-NAMES = [*DRIVERS, "postgres", "serve-postgres"]
-OF_A_SERVER = ("serve", "serve-older", "serve-postgres")
-PARAMS = [pytest.param(name, marks=pytest.mark.thorough if name in OF_A_SERVER else ()) for name in NAMES]
+OF_A_SERVER = {"serve": ServeDriver, "serve-older": OlderServeDriver, "serve-postgres": ServeDriver}
+PARAMS = [*DRIVERS, "postgres", *(pytest.param(name, marks=pytest.mark.thorough) for name in OF_A_SERVER)]
 
 
 @pytest.fixture(params=PARAMS)
 def perform(request: pytest.FixtureRequest, tmp_path: Path) -> Perform:
     """Return what performs a story with one implementation, within a bound."""
-    if request.param.endswith("postgres"):
-        kind = ServeDriver if request.param.startswith("serve") else StoreDriver
-        make: Callable[[Path], Driver] = partial(kind, url=request.getfixturevalue("postgres").new_database())
+    if (of_a_server := OF_A_SERVER.get(request.param)) is not None:
+        store = request.getfixturevalue("shared_database") if request.param == "serve-postgres" else LOCAL
+        made: Driver = of_a_server(request.getfixturevalue("share")("--no-worker", store=store))
+    elif request.param == "postgres":
+        made = StoreDriver(tmp_path, request.getfixturevalue("postgres").new_database())
     else:
-        make = DRIVERS[request.param]
+        made = DRIVERS[request.param](tmp_path)
 
     async def everything(story: Story) -> None:
-        within = asyncio.timeout(PATIENCE_SECONDS)
-        async with within, make(tmp_path) as driver, driver.open() as coordinator:
+        async with asyncio.timeout(PATIENCE_SECONDS), made as driver, driver.open() as coordinator:
             await story(driver, coordinator)
 
     return lambda story: asyncio.run(everything(story))

@@ -8,11 +8,12 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.process.server.conftest import Serve, Served, place, postgres, serve
+from tests.process.server.conftest import Serve, Served
 
-__all__ = ["place", "postgres", "serve"]
 REQUIRED: Final = "AO_TEST_REQUIRES_BROWSER"
 """Set by .ci/run: a missing browser is an error then, and skips nothing."""
+CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
+"""The names that distributions give the browser."""
 NARROW: Final = 390
 expect.set_options(timeout=60_000)
 SCHEMA: Final = {"type": "object", "required": ["approval"], "properties": {"approval": {"type": "boolean"}}}
@@ -66,12 +67,12 @@ def chromium() -> str:
     Raises:
         RuntimeError: CI demands one.
     """
-    found = shutil.which("chromium")
-    if found is None:
-        if os.environ.get(REQUIRED):
-            raise RuntimeError("there is no Chromium; .ci/toolchains installs it")
-        pytest.skip("there is no Chromium on this machine; Debian has it as `chromium`")
-    return found
+    for name in CHROMIUM:
+        if (found := shutil.which(name)) is not None:
+            return found
+    if os.environ.get(REQUIRED):
+        raise RuntimeError("there is no Chromium; .ci/toolchains installs it")
+    pytest.skip("there is no Chromium on this machine; Debian has it as `chromium`")
 
 
 @pytest.fixture(scope="module")  # while it is open, its event loop runs, and other tests cannot start their own
@@ -109,11 +110,8 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
 
 @pytest.fixture
-def scripted(serve: Serve) -> Iterator[Served]:
-    """A server with a worker and all scripted agents. Runs that are not over at the end are stopped."""
-    server = serve()
+def scripted(share: Serve) -> Served:
+    """A shared server with a worker and all scripted agents."""
+    server = share()
     add_scripted(server, *SCRIPTS)
-    yield server
-    for status in ("pending", "running"):
-        for run in server.client.get("/runs", params={"status": status}).json()["runs"]:
-            server.client.post(f"/runs/{run['run_id']}/stop")
+    return server

@@ -8,7 +8,6 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from ao_runner.store.opening import StorePlace
 from tests.process.server.conftest import EXAMPLES, Serve, Served
 from tests.process.server.ui.conftest import Open, chromium
 from tests.process.server.ui.test_looks import check_page
@@ -24,9 +23,9 @@ MAX_BYTES: Final = 200_000
 
 
 @pytest.fixture
-def server(serve: Serve) -> Served:
+def server(share: Serve) -> Served:
     chromium()
-    return serve()
+    return share()
 
 
 def tab_to(page: Page, wanted: Locator, key: str = "Tab") -> None:
@@ -219,8 +218,8 @@ def test_an_agent_is_duplicated_deactivated_and_deleted(server: Served, open_pag
     assert [agent["name"] for agent in server.client.get("/agents").json()] == ["strict-copy"]
 
 
-def test_the_list_counts_the_runs_of_each_agent(serve: Serve, place: StorePlace) -> None:
-    server = serve("--no-worker", home=place.home / "home", store=place.url)
+def test_the_list_counts_the_runs_of_each_agent(share: Serve, shared_store: str) -> None:
+    server = share("--no-worker", store=shared_store)
     add_strict(server, {})
     for _ in range(2):
         server.start("strict", {"prompt": "Go"})

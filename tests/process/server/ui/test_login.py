@@ -11,10 +11,10 @@ pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture
-def guarded(serve: Serve) -> Served:
+def guarded(share: Serve) -> Served:
     """A server that demands a token."""
     chromium()
-    server = serve("--token", "--no-worker")
+    server = share("--token", "--no-worker")
     server.client.headers["authorization"] = f"Bearer {tokens_of(server.home)['client']}"
     add_scripted(server, "reviewer")
     return server
@@ -79,7 +79,7 @@ def test_a_foreign_page_can_neither_log_in_nor_out(guarded: Served) -> None:
         assert guarded.client.post(path, data={"token": "x"}, headers=headers).status_code == 403
 
 
-def test_a_server_without_tokens_asks_for_none(serve: Serve) -> None:
-    server = serve("--no-worker")
+def test_a_server_without_tokens_asks_for_none(share: Serve) -> None:
+    server = share("--no-worker")
     assert "asks nobody for a token" in server.client.get("/login").text
     assert "set-cookie" not in server.client.post("/login", data={"token": "x"}).headers

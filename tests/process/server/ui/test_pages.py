@@ -7,7 +7,6 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from ao_runner.store.opening import StorePlace
 from ao_server.gate import COOKIE, login_cookie, tokens_of
 from tests.process.server.conftest import Serve, Served
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
@@ -42,8 +41,8 @@ def test_a_page_works_without_javascript(scripted: Served, open_page: Open) -> N
     assert scripted.ended(newest)["status"] == "completed"
 
 
-def test_pages_are_the_same_with_each_engine(serve: Serve, place: StorePlace) -> None:
-    server = serve(home=place.home / "home", store=place.url)
+def test_pages_are_the_same_with_each_engine(share: Serve, shared_store: str) -> None:
+    server = share(store=shared_store)
     add_scripted(server, "reviewer", "many", "stubborn")
     runs = {name: server.ended(start_scripted(server, name)["run_id"]) for name in ("reviewer", "many", "stubborn")}
     child = server.ended(start_scripted(server, "many", parent_session_id=runs["many"]["session_id"])["run_id"])

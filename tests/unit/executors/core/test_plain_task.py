@@ -11,7 +11,8 @@ from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Answer, Executor, Task
 from ao_executors.core.runs import plain_task
 from ao_executors.core.task_from_invocation import prepare, prepare_turn
-from ao_protocol.documents import Blueprint, Control, Invocation, Limits, Turn
+from ao_protocol.control_lines import Turn
+from ao_protocol.documents import Blueprint, Control, Invocation, Limits
 from ao_protocol.prompt_only import asks_a_prompt_alone
 from ao_protocol.wire import WireModel
 
