@@ -21,6 +21,7 @@ from ao_server.problems import refusal
 
 routes = APIRouter(include_in_schema=False)
 MAX_VALUE: Final = 100_000
+MAX_INPUT: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,10 @@ class RequestView:
         return cut(str(self.request.fields.get("title", ""))).text
 
     @property
-    def input(self) -> str:
-        """The exact input of the tool that waits. It is whole, since a person allows it."""
-        return "\n".join(input_of(self.request.fields.get("tool_input")))
+    def input(self) -> Excerpt:
+        """The exact input of the tool that waits. It is whole but for a very long one, since a person allows it."""
+        text = "\n".join(input_of(self.request.fields.get("tool_input")))
+        return Excerpt(text[:MAX_INPUT], max(0, len(text) - MAX_INPUT))
 
     @property
     def options(self) -> list[tuple[str, str, str]]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -47,9 +46,9 @@ def ask(store: Store, run_id: str, **more: Any) -> None:
 
 
 @pytest.fixture
-def server(serve: Serve, tmp_path: Path) -> Served:
+def server(share: Serve) -> Served:
     """A server that demands tokens."""
-    return serve("--no-worker", "--token", home=tmp_path / "home")
+    return share("--no-worker", "--token")
 
 
 def with_token(server: Served, role: str) -> httpx.Client:
@@ -114,7 +113,8 @@ def test_a_form_answers_with_a_value_and_is_recorded(server: Served, asking: Ask
         done = client.post("/ui/runs/run_1/inputs/call/1", data={"value": "7", "back": "/ui/inbox"}, headers=HTML)
 
         assert (done.status_code, done.headers["location"]) == (303, "/ui/inbox")
-        assert "call/1" in wait_for_action(client)
+        action = wait_for_action(client).partition("POST /ui/runs/run_1/inputs/call/1")[0]
+        assert "client" in action.rpartition("<tr")[2]
         late = client.post("/ui/runs/run_1/inputs/call/1", data={"value": "8"}, headers=HTML)
         assert late.status_code == 409
         assert "is not waiting any more" in late.text
@@ -123,7 +123,7 @@ def test_a_form_answers_with_a_value_and_is_recorded(server: Served, asking: Ask
 def wait_for_action(client: httpx.Client) -> str:
     def look() -> str | None:
         page = client.get("/ui/actions", headers=HTML).text
-        return page if "/inputs/" in page and "client" in page else None
+        return page if "POST /ui/runs/run_1/inputs/call/1" in page else None
 
     return str(wait_for(look))
 
