@@ -120,24 +120,24 @@ def test_a_kept_and_a_warm_process_ask_in_each_of_their_runs(ao: Ao, work: Work)
     assert (tools_of(ao, first), tools_of(ao, second)) == (["completed"], ["denied"])
 
 
-def test_the_request_of_a_run_whose_worker_is_killed_is_cancelled(ao: Ao, work: Work, request: Any) -> None:
-    if "remote" in request.node.name:
-        pytest.skip("a remote worker's runs end with its lease, as those of tests/process/server/test_workers.py")
+@pytest.mark.parametrize("work", ["local"], indirect=True)
+def test_the_request_of_a_run_whose_worker_is_killed_is_cancelled(ao: Ao, work: Work) -> None:
     asks = write_profile(ao, "asks", input={"wait_seconds": 3600})
     with work() as worker:
         run_id = submit(ao, asks)
         wait_until_it_asks(ao, run_id)
         worker.kill()
         worker.wait(SECONDS)
+    with work():  # ends what the other one has left
+        assert ended(ao, run_id)["error_type"] == "attempt_lost"
 
     assert ao("answer", run_id, "--allow").exit_code == 2
     assert resolutions_of(ao, run_id) == [("cancelled", "policy")]
     assert events_of(ao, run_id)[-1]["error"]["type"] == "attempt_lost"
 
 
-def test_the_time_of_a_request_is_not_idle_time(ao: Ao, work: Work, request: Any) -> None:
-    if "remote" in request.node.name:
-        pytest.skip("the same runner")
+@pytest.mark.parametrize("work", ["local"], indirect=True)
+def test_the_time_of_a_request_is_not_idle_time(ao: Ao, work: Work) -> None:
     slow = write_profile(ao, "slow", input={"wait_seconds": 12}, limits={"idle_seconds": 10})
     with work():
         assert ended(ao, submit(ao, slow))["status"] == "completed"

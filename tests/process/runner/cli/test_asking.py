@@ -1,6 +1,7 @@
 """`ao run` asks the person at its terminal; somebody else may answer first."""
 
 import os
+import signal
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_ctrl_c_at_the_question_cancels_the_run(ao: Ao) -> None:
 
     with at_a_terminal(ao, "run", "agent.yaml", "-p", "x", "--profile", profile) as (process, terminal):
         read_until(terminal, PROMPT)
-        os.write(terminal, b"\x03")
+        process.send_signal(signal.SIGINT)  # it is no controlling terminal, which would send it
         read_until(terminal)
         assert process.wait(SECONDS) == 130
 
