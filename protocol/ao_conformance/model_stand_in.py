@@ -22,7 +22,7 @@ ECHO: Final = {"AO_CONFORM_ECHO": "1"}
 LINGER: Final = "AO_CONFORM_LINGER_SECONDS"
 NO_MODEL: Final = "the description names no model_endpoint that can be simulated"
 NO_ECHO: Final = f"{NO_MODEL}, and result_text does not repeat the prompt where AO_CONFORM_ECHO is set (SPEC 12)"
-SPOKEN: Final = frozenset({"text", "json", "stop_reason", "repeat"})
+SPOKEN: Final = frozenset({"text", "json", "stop_reason", "repeat", "tools"})
 """The only fields of an answer that the script of an executor can express."""
 CUT: Final = "max_tokens"
 MODEL_URL: Final = "${model_url}"
@@ -126,16 +126,26 @@ def _write_script(path: Path, vector: ProcessVector) -> Path:
     """
     answers = vector.model_script["answers"] if vector.model_script else [{"text": GREETING, "repeat": "forever"}]
     asks_for_a_url = MODEL_URL in vector.source.get("environment", {})
+    if (vector.capability or "").startswith("input"):
+        answers = [_asked_first(answer) for answer in answers]
     if asks_for_a_url or any(answer.keys() - SPOKEN or answer.get("stop_reason", CUT) != CUT for answer in answers):
         raise NoModel("the vector looks at what the model was asked, or lets it do more than answer")
     spoken = [
-        {name: value for name, value in answer.items() if name in {"text", "json"}}
+        {name: value for name, value in answer.items() if name in {"text", "json", "tools"}}
         | ({"truncated": True} if answer.get("stop_reason") == CUT else {})
         for answer in answers
     ]
     repeats = any(answer.get("repeat") == "forever" for answer in answers)
     path.write_text(json.dumps({"answers": spoken, "repeat": repeats}), encoding="utf-8")
     return path
+
+
+def _asked_first(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an answer with its tool calls as `ao-scripted-exec` reads them: each is asked for first."""
+    if "content" not in answer:
+        return answer
+    tools = [{"name": block["name"], "input": block["input"], "ask": True} for block in answer["content"]]
+    return {"tools": tools} | {name: value for name, value in answer.items() if name != "content"}
 
 
 def _write_command(folder: Path, vector: ProcessVector) -> None:

@@ -4,11 +4,12 @@ import base64
 import copy
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from ao_conformance.driver.transcript import OutputLine, event_type_of, member
 from ao_conformance.subject import Subject
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.inputs import format_inputs
@@ -35,6 +36,10 @@ class Placeholders:
     subject: Subject
     project_dir: Path
     session: str | None = None
+    request: str | None = None
+    """The `request_id` of the last `input_requested`."""
+    allowing_option: str | None = None
+    """The `id` of its first option with the effect `allow`."""
     watched_url: str | None = None
     watched_file: str | None = None
     feeds: bool = False
@@ -58,9 +63,24 @@ class Placeholders:
         value = WHOLE.sub(lambda found: str(self._whole(found[1])), value)
         if "${session}" in value and self.session is None:
             raise NoSession
-        for name in ("project_dir", "session", "watched_url", "watched_file"):
+        for name in ("project_dir", "session", "request", "allowing_option", "watched_url", "watched_file"):
             value = value.replace(f"${{{name}}}", str(getattr(self, name) or ""))
         return TEXT.sub(lambda found: "x" * int(found[1]), value)
+
+    def asked_in(self, lines: Sequence[OutputLine]) -> Self:
+        """Return the placeholders with the values of the last `input_requested` among some lines, if there is one."""
+        raw = next((line.raw for line in reversed(lines) if event_type_of(line.raw) == "input_requested"), None)
+        if raw is None:
+            return self
+        options = member(raw, "options")
+        said = [option for option in options if isinstance(option, Mapping)] if isinstance(options, list) else []
+        allowing = next((option.get("id") for option in said if option.get("effect") == "allow"), None)
+        request = member(raw, "request_id")
+        return replace(
+            self,
+            request=request if isinstance(request, str) else None,
+            allowing_option=allowing if isinstance(allowing, str) else None,
+        )
 
     def invocation(self, vector: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
         """Return an invocation: the vector's fields, over what the agent's type needs, over the tester's base."""

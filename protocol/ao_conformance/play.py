@@ -86,7 +86,8 @@ class _Player:
                 self.played.killed, self.played.waits_for_events = True, True
                 self.played.stderr, self.played.transcript = prior.stderr, self.transcript.entries
                 return self.played
-            self.placeholders = replace(self.placeholders, session=priors.session)
+            told = prior.lines if prior is not None else []
+            self.placeholders = replace(self.placeholders, session=priors.session).asked_in(told)
             before, names_before = snapshot(self.project_dir), self._names()
             self.played.expectations = [self.placeholders.fill(expected) for expected in self.vector.expectations]
             process = living.enter_context(self._start(environment))
@@ -182,7 +183,8 @@ class _Player:
                 self.played.waits_for_events = False
                 self.played.closed_at = self.transcript.seconds()
             case "write_line":
-                process.write(encoded(self.placeholders.control_line(action.line or {})))
+                line = self.placeholders.asked_in(process.lines).control_line(action.line or {})
+                process.write(encoded(line))
                 self._note_cancel(is_cancel=(action.line or {}).get("type") == "cancel")
             case "write_raw":
                 process.write(str(self.placeholders.fill(action.text)).encode())
@@ -344,9 +346,12 @@ class PriorProcesses:
             limit = self.transcript.seconds() + START_SECONDS
             if not process.wait_for(lambda: count_of_type(process.lines, wanted) > 0, limit):
                 self.unreached.append(f"{prior.until} of the process before")
-            if prior.ended_by is None:
+            if prior.line is not None:
+                process.write(encoded(self.placeholders.control_line(prior.line)))
+            elif prior.ended_by is not None:
+                process.signal(signal.Signals[prior.ended_by])
+            else:
                 return
-            process.signal(signal.Signals[prior.ended_by])
         process.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
         if process.is_over:
             self.transcript.note("note", "the process before has ended", 1)

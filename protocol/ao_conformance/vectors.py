@@ -93,6 +93,8 @@ class Prior:
     invocation: Document
     until: str
     ended_by: Literal["SIGTERM", "SIGKILL"] | None = None
+    line: Document | None = None
+    """A control line that ends the process."""
     own_project_dir: bool = False
     tells: Sequence[str] = ()
     """Types of events that the process has to write; without them the vector cannot go on."""

@@ -17,6 +17,7 @@ from pydantic import (
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity
+from ao_protocol.field_rules import OF_AN_INVOCATION
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.version import (
     MalformedSchemaVersion,
@@ -165,24 +166,7 @@ class Invocation(WireModel):
     Invocations of every version are read into this shape, that of 3.0.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {"required": ["mode"], "properties": {"mode": {"const": "resume"}}},
-            "then": {"required": ["executor_session_id"], "properties": {"executor_session_id": {"type": "string"}}},
-            "else": {"properties": {"input_responses": {"type": "null"}}},
-            "anyOf": [
-                {"properties": {"input_responses": {"type": "null"}}},
-                {
-                    "required": ["input_responses", "requires", "control"],
-                    "properties": {
-                        "requires": {"type": "array", "contains": {"const": INPUT_FEATURE}},
-                        "control": {"type": "object", "required": ["input"], "properties": {"input": {"const": True}}},
-                        "prompt": {"type": "null"},
-                    },
-                },
-            ],
-        }
-    )
+    model_config = ConfigDict(json_schema_extra=OF_AN_INVOCATION)
 
     schema_version: str = Field(json_schema_extra={"pattern": r"^3\.(0|[1-9][0-9]{0,5})$"})
     """Any minor of major 3. Once read, the negotiated version: at most what was asked for."""

@@ -1,7 +1,6 @@
-"""Events: the lines that an executor writes on stdout (SPEC 5).
+"""Events: the lines that an executor writes on stdout (SPEC 5): an envelope and a body, which `event_type` identifies.
 
-An event has an envelope and a body. On the wire both are one flat object, and `event_type` identifies the body. The
-models are the source of `event.schema.json` and `error.schema.json`, including the descriptions.
+The models are the source of `event.schema.json` and `error.schema.json`, including the descriptions.
 """
 
 from functools import cache
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias, ge
 from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from ao_protocol.field_rules import OF_A_REQUEST
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.published import validator_for
 from ao_protocol.wire import (
@@ -186,14 +186,7 @@ class InputOption(WireModel):
 class InputRequested(WireModel):
     """A request for a decision or a value, which an `input_response` line on stdin answers (SPEC 8.3)."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "anyOf": [
-                {"required": ["options"], "properties": {"options": {"type": "array"}}},
-                {"required": ["schema"], "properties": {"schema": {"type": "object"}}},
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra=OF_A_REQUEST)
 
     event_type: Literal["input_requested"] = "input_requested"
     request_id: Name

@@ -20,6 +20,7 @@ ARGUMENTS = (
     "{timeout_seconds}",
     "{idle_seconds}",
     "{config}",
+    "{profile}",
 )
 REFERENCE = "reference"
 
@@ -106,6 +107,14 @@ CAUGHT = {
     "KnowsItsErrorTypes": ("runner-unknown-error-type", {"AOX-101"}),
     "ListensToStderr": ("runner-result-on-stderr", {"AOX-199"}),
     "CallsALongEventNoise": ("runner-event-too-long", {"AOX-243"}),
+    "PromisesAnswersOfNobody": ("runner-input-is-not-offered", {"AOX-264"}),
+    "PromisesAnswersToEverybody": ("runner-input-is-not-declared", {"AOX-264"}),
+    "AnswersWhatIsResolved": ("runner-input-is-resolved-already", {"AOX-265"}),
+    "TakesAPersonForSilence": ("runner-input-is-no-silence", {"AOX-266"}),
+    "TakesAbsenceForADenial": ("runner-input-expires", {"AOX-267"}),
+    "ParksNobody": ("runner-input-expires-and-parks", {"AOX-267"}),
+    "LeavesRequestsOpen": ("runner-input-is-left-open", {"AOX-242", "AOX-268"}),
+    "TakesWhatNobodyAsked": ("runner-input-is-not-paired", {"AOX-242"}),
 }
 """For each mutant the vector that catches it, and the requirements that are then found to be broken."""
 AT_ONCE = {"WritesEventsAnew"}

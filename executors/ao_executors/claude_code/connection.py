@@ -136,6 +136,8 @@ class ClaudeConnection:
         self._permissions.begin(task, claude.tools)
         self._transport.is_asked = True
         try:
+            if task.invocation.input_responses is not None:
+                await self._permissions.wait_for_deferred(_CONNECT_SECONDS)
             yield claude
         except ClaudeSDKError as error:
             raise failure_of_sdk(error) from error

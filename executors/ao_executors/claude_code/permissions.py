@@ -19,7 +19,8 @@ from ao_executors.claude_code.sdk import (
     ToolPermissionContext,
 )
 from ao_executors.claude_code.turn_events import OUTPUT_TOOL, ToolEvents
-from ao_executors.core import UNANSWERED, InputOption, InputRequest, RunContext, Task
+from ao_executors.core import UNANSWERED, InputOption, InputRequest, RunContext, RunFailed, Task
+from ao_protocol.errors import ErrorType
 
 if TYPE_CHECKING:
     from ao_protocol.input_answers import Resolution
@@ -47,6 +48,7 @@ class Permissions:
         self._allowed: set[str] = set()
         """Tools that a person has allowed for the rest of the session."""
         self._asking = asyncio.Lock()
+        self._has_asked = asyncio.Event()
         self.asks = asks_a_person(context)
 
     @property
@@ -58,6 +60,19 @@ class Permissions:
         """Let the calls of a run be asked about."""
         self._task, self._tools = task, tools
         self._begun.set()
+
+    async def wait_for_deferred(self, seconds: float) -> None:
+        """Wait until the CLI asks about the call that it has deferred, which it does as soon as it has started.
+
+        Raises:
+            RunFailed: It asks about none: the session has no call that waits for an answer.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                await self._has_asked.wait()
+        except TimeoutError as error:
+            message = "no call of the session waits for an answer; resume it with a prompt, without input_responses"
+            raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller") from error
 
     async def _before_tool(self, hook: Any, tool_use_id: str | None, _: object) -> Any:  # noqa: ANN401  # the SDK's
         """Decide about a call before the CLI does; an empty answer leaves it to the CLI."""
@@ -94,6 +109,7 @@ class Permissions:
 
     async def _ask(self, name: str, given: object, call: str, title: str, *, is_deferrable: bool) -> "Resolution":
         """Ask about one call, one at a time, and remember what was allowed for the session."""
+        self._has_asked.set()
         await self._begun.wait()
         task, tools = self._task, self._tools
         assert task is not None, "begin sets both"  # noqa: S101
@@ -111,6 +127,8 @@ class Permissions:
             tool_input=given,
             can_park=lambda: is_deferrable and tools.open_count == 1,
         )
+        if task.invocation.input_responses is not None:
+            tools.start_deferred(call, name, given)
         async with self._asking:
             resolution = await task.inputs.ask(request)
         if resolution.outcome != "accepted":

@@ -163,6 +163,12 @@ class ToolEvents:
         """The number of calls without a result."""
         return len(self._open)
 
+    def start_deferred(self, call_id: str, name: str, tool_input: Any) -> None:  # noqa: ANN401  # any JSON
+        """Begin the call that an earlier run has deferred: the CLI does not repeat the model's message."""
+        if call_id not in self._open:
+            self._open[call_id] = ToolUseBlock(call_id, name, tool_input)
+            self._events.emit(ToolStarted(tool_call_id=call_id, tool_name=name, tool_input=tool_input))
+
     def refuse(self, call_id: str, reason: str) -> None:
         """Take note that a person did not allow a call, whose result follows."""
         self._refused[call_id] = reason

@@ -16,7 +16,13 @@ from ao_protocol.published import validator_for
 DESCRIBE_SECONDS: Final = 1.0
 SLACK_SECONDS: Final = 2.0
 """The excess over `DESCRIBE_SECONDS` that is only a warning: interpreters start slowly on a busy machine."""
-CAPABILITY_OF: Final = {"message_delta": "streaming", "session_bound": "resume", "output_validation": "output_schema"}
+CAPABILITY_OF: Final = {
+    "message_delta": "streaming",
+    "session_bound": "resume",
+    "output_validation": "output_schema",
+    "input_requested": "input",
+    "input_resolved": "input",
+}
 """The capability to which a type of event belongs (SPEC 5)."""
 OF_BLUEPRINTS: Final = ("output_schema", "output_format", "default_output_schema")
 

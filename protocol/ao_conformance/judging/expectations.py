@@ -103,8 +103,11 @@ def _unreached(played: PlayResult, output: Output) -> Finding:
     last = output.events[-1] if output.events else None
     if last is not None and last.type == "failure" and not vector.source.get("unreached"):
         return last.breaks(rule, expected, f"the run failed: {last.error.get('message')}")
-    linger = "let the work last: honour AO_CONFORM_LINGER_SECONDS (SPEC 12)"
-    advice = linger if vector.works_for_seconds else "see the transcript"
+    advice = "see the transcript"
+    if moment.startswith("event:input_requested") and vector.source.get("environment"):
+        advice = "ask: honour AO_CONFORM_ASK (SPEC 12)"
+    elif vector.works_for_seconds:
+        advice = "let the work last: honour AO_CONFORM_LINGER_SECONDS (SPEC 12)"
     return Finding(rule, expected, f"it never came, so that nothing could be tested; {advice}", Verdict.UNTESTABLE)
 
 

@@ -44,6 +44,7 @@ def judge_runs(
         yield from _judge_order(run, is_turn=number > 0, is_whole=not output.unreadable)
         yield from _judge_names(run)
         yield from _judge_tools(run)
+        yield from _judge_requests(run)
         yield from _judge_figures(run)
         yield from _judge_messages(run)
     if len(runs) > expected_runs and not output.takes_turns:
@@ -128,6 +129,26 @@ def _judge_tools(run: Sequence[Event]) -> Iterator[Finding]:
             yield event.breaks("AOX-093", "a tool_started before every tool_finished", f"{call!r} was not open")
     for call, started in open_calls.items() if run[-1].is_terminal else ():
         yield started.breaks("AOX-093", "a tool_finished for every tool_started", f"{call!r} was left open")
+
+
+def _judge_requests(run: Sequence[Event]) -> Iterator[Finding]:
+    is_open: dict[str, bool] = {}
+    for event in run:
+        request = str(event.document.get("request_id"))
+        if event.type == "input_requested":
+            if request in is_open:
+                yield event.breaks("AOX-156", "a request_id that its run uses once", f"{request!r} comes again")
+            is_open[request] = True
+        elif event.type == "input_resolved":
+            if not is_open.get(request):
+                yield event.breaks("AOX-156", "an input_resolved for each open request", f"{request!r} is not open")
+            is_open[request] = False
+        elif event.type == "heartbeat" and any(is_open.values()) and event.document.get("phase") != "input":
+            wanted = "phase 'input' while a request is open"
+            yield event.breaks("AOX-157", wanted, f"{event.document.get('phase')!r}")
+        elif event.is_terminal and any(is_open.values()):
+            left = next(name for name, still in is_open.items() if still)
+            yield event.breaks("AOX-156", "an input_resolved for each request before the end", f"{left!r} is open")
 
 
 def _judge_figures(run: Sequence[Event]) -> Iterator[Finding]:

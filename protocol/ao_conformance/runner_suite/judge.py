@@ -12,7 +12,14 @@ from ao_conformance.judging.judge import first_of_each
 from ao_conformance.judging.output import Event, Output, read_output
 from ao_conformance.judging.runs import judge_runs
 from ao_conformance.matching import difference, in_order
-from ao_conformance.runner_suite.play import RunnerPlayResult, invocations_of, passed_by, starts_of, stops_of
+from ao_conformance.runner_suite.play import (
+    RunnerPlayResult,
+    answers_of,
+    invocations_of,
+    passed_by,
+    starts_of,
+    stops_of,
+)
 from ao_conformance.verdict import Finding
 from ao_protocol.framing import MAX_INVOCATION_BYTES, NotIJson, decode_object
 from ao_protocol.lifecycle import KnownOfRun, complete_event
@@ -246,6 +253,8 @@ def _of_starts(expected: Mapping[str, Any], played: RunnerPlayResult, _output: O
         given = sent[number] if number < len(sent) else {}
         if text := difference(pattern, given):
             yield "invocations", f"the invocation of start {number + 1} like {pattern}", text
+    if "answers" in expected and (text := difference(expected["answers"], answers_of(played.notes), "stdin")):
+        yield "answers", f"{len(expected['answers'])} answers to the executor: {expected['answers']}", text
     names = set(starts[0].fields["environment"]) if starts else set()
     if missing := sorted(set(expected.get("variables", ())) - names):
         yield "variables", "every variable that the description names and the runner has", f"without {missing}"

@@ -61,6 +61,12 @@ def invocations_of(notes: Sequence[Note]) -> list[dict[str, Any]]:
     return [note.fields["line"] for note in notes if note.what == "invocation"]
 
 
+def answers_of(notes: Sequence[Note]) -> list[dict[str, Any]]:
+    """Return the `input_response` and `park` lines that the executor received, in order."""
+    lines = [note.fields["line"] for note in notes if note.what == "control"]
+    return [line for line in lines if line.get("type") in {"input_response", "park"}]
+
+
 def stops_of(notes: Sequence[Note]) -> list[tuple[str, float]]:
     """Return the stops that the executor received in its runs: `cancel`, `eof` and signals, with their times."""
     pids = {note.pid for note in starts_of(notes)}

@@ -159,7 +159,12 @@ def set_stage(vector: RunnerVector, scratch: Path) -> Stage:
     _write_executor(vector, executor)
     secret = f'{secrets.token_hex(12)}/"+\\ &='
     config = vector.given.get("config", {})
-    profile = {"executor": str(executor), "limits": _limits(vector), **({"config": config} if config else {})}
+    said = {"config": config, "input": vector.given.get("input")}
+    profile = {
+        "executor": str(executor),
+        "limits": _limits(vector),
+        **{name: value for name, value in said.items() if value},
+    }
     values = {
         "executor": str(executor),
         "blueprint": str(_written(scratch / "blueprint.json", _filled(vector.given.get("blueprint", BLUEPRINT)))),

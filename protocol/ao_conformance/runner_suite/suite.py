@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from ao_conformance.judging.judge import weigh
 from ao_conformance.runner_suite.judge import judge, judged_in
 from ao_conformance.runner_suite.play import play
-from ao_conformance.runner_suite.stage import RunnerVector, reason_against, reproduce_line
+from ao_conformance.runner_suite.stage import RunnerVector, reason_against, reproduce_line, uses
 from ao_conformance.tally import OF_RUNNERS, KnownFailing, requirement_result
 from ao_conformance.vectors import requirements_by_id
 from ao_conformance.verdict import SuiteResult, VectorResult, Verdict, worst
@@ -72,6 +72,8 @@ def _play_one(vector: RunnerVector, plan: RunnerPlan) -> VectorResult:
     began = time.monotonic()
     if vector.resumes and not plan.resume:
         return vector.result(Verdict.NOT_APPLICABLE, "no command resumes a session; --resume names one")
+    if "input" in vector.given and not uses(plan.command, "profile"):
+        return vector.result(Verdict.NOT_APPLICABLE, "the command has no {profile}, so that nobody answers requests")
     if reason := reason_against(plan.command, vector):
         return vector.result(Verdict.UNTESTABLE, reason)
     try:

@@ -14,6 +14,8 @@ class Control:
         self._stdin = stdin
         self.is_open = False
         self.takes_turns = False
+        self.takes_input = False
+        self.answers: deque[dict[str, Any]] = deque()
         self.turns: deque[dict[str, Any]] = deque()
         self.is_cancelled = False
         self.is_shut_down = False
@@ -22,6 +24,7 @@ class Control:
         """Listen as the invocation says."""
         self.is_open = control.get("stdin") == "open"
         self.takes_turns = self.is_open and control.get("turns") is True
+        self.takes_input = self.is_open and control.get("input") is True
 
     @property
     def listens(self) -> bool:
@@ -32,6 +35,16 @@ class Control:
     def runner_is_gone(self) -> bool:
         """Say whether the end of stdin told that nobody wants the run any more."""
         return self.is_open and self._stdin.has_ended and not self._stdin.is_regular_file()
+
+    def has_answers(self) -> bool:
+        """Say whether an answer, or a `park`, has come."""
+        self.take_lines()
+        return bool(self.answers)
+
+    def forget_answers(self) -> None:
+        """Drop what came while nothing was asked."""
+        self.take_lines()
+        self.answers.clear()
 
     def take_lines(self) -> None:
         """Act on the lines that are there, up to a cancel."""
@@ -53,6 +66,10 @@ class Control:
         match said:
             case {"type": "cancel"} if isinstance(said.get("reason"), str | None):
                 self.is_cancelled = True
+            case {"type": "input_response", "request_id": str(request_id)} if request_id:
+                self.answers.append(said)
+            case {"type": "park", **more} if isinstance(more.get("reason"), str | None):
+                self.answers.append(said)
             case {"type": "shutdown"} if self.takes_turns:
                 self.is_shut_down = True
             case {"type": "turn", "run_id": str(run_id), "parameters": dict()} if self.takes_turns and run_id:

@@ -1,6 +1,7 @@
 """One run with the model: ask, let tools work, read the answer, ask again (SPEC 9)."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import tools
@@ -15,6 +16,7 @@ from watch import Watch
 
 DEFAULT_MODEL, DEFAULT_MAX_TOKENS, DEFAULT_API_RETRIES = "reference-model", 4096, 2
 NATIVE_TOOL = "StructuredOutput"
+NOT_DONE = "the run ended before"
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.1, 2.0
 INPUT_USD_PER_TOKEN, OUTPUT_USD_PER_TOKEN = 3e-6, 15e-6
 SENT_WITH = {"system_prompt": "system_prompt", "prompt": "prompt", "extract": "nothing", "native": "native"}
@@ -28,12 +30,13 @@ class Conversation:
     def __init__(self, emitter: Emitter, watch: Watch, toolbox: tools.Toolbox, api: MessagesApi) -> None:
         self._emitter, self._watch, self._toolbox, self._api = emitter, watch, toolbox, api
         self.usage: dict[str, Any] = {}
+        self.before_work: Callable[[], None] = lambda: None
         self._turns = 0
 
     def perform(
         self, session: Session, prompt: str, contract: Contract | None, invocation: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the fields of the `result`.
+        """Return the fields of the `result`. Without a prompt the run goes on where it was parked.
 
         Raises:
             RunFailed: there is none.
@@ -41,9 +44,15 @@ class Conversation:
         self._config = invocation.get("executor_config", {})
         self._limits = invocation.get("limits", {})
         self._session, self._contract = session, contract
+        is_new = bool(prompt)
         if contract is not None and contract.strategy == "prompt":
             prompt = with_demand(prompt, contract.schema)
-        session.say(_text(prompt))
+        for undone in session.pending() if is_new else ():
+            session.say(tools.tool_result(undone, NOT_DONE, is_error=True))
+        if is_new:
+            session.say(_text(prompt))
+        self.before_work()
+        self._use_tools(session.pending())
         if contract is None:
             answer = self._answer()
             return {"result_text": answer.text, "result_data": None, "stop_reason": answer.stop_reason}
@@ -111,9 +120,11 @@ class Conversation:
                 continue
             try:
                 self._session.say(self._toolbox.perform(use))
-            except RunFailed:
+            except RunFailed as failed:
+                if failed.error_type == "input_required":
+                    raise
                 for left in uses[index:]:
-                    self._session.say(tools.tool_result(left, "the run ended before", is_error=True))
+                    self._session.say(tools.tool_result(left, NOT_DONE, is_error=True))
                 raise
 
     def _asked(self, message_id: str) -> Answer:

@@ -1,5 +1,7 @@
 """Who this executor is and what it can do (SPEC 7)."""
 
+from typing import Any
+
 NAME, VERSION = "reference", "1.0.0"
 SCHEMA_VERSIONS = ["3.0", "2.2", "2.1"]
 AGENT_TYPES = ["autonomous"]
@@ -13,6 +15,7 @@ ENVIRONMENT = [
     "SCHEMA_ENFORCEMENT_EXTRACT_JSON",
     "AO_CONFORM_NOISE",
     "AO_CONFORM_LINGER_SECONDS",
+    "AO_CONFORM_ASK",
 ]
 CONFIG_SCHEMA = {
     "type": "object",
@@ -23,7 +26,7 @@ CONFIG_SCHEMA = {
     },
 }
 EXECUTOR = {"name": NAME, "version": VERSION}
-DESCRIPTION = {
+DESCRIPTION: dict[str, Any] = {
     "schema_versions": SCHEMA_VERSIONS,
     "executor": EXECUTOR,
     "agent_types": AGENT_TYPES,
@@ -35,6 +38,8 @@ DESCRIPTION = {
         "streaming": True,
         "check": True,
         "trace": True,
+        "input": True,
+        "input_parking": True,
         "output_schema": {"strategies": STRATEGIES, "formats": FORMATS},
     },
     "config_schema": CONFIG_SCHEMA,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from description import AGENT_TYPES, CONFIG_SCHEMA
+from description import AGENT_TYPES, CONFIG_SCHEMA, DESCRIPTION
 from errors import RunFailed
 from json_schema import problems_of
 from schema_vetting import faults_of
@@ -69,6 +69,11 @@ LIMITS = {
         "cancel_grace_seconds": POSITIVE,
     },
 }
+INPUT_RESPONSE = {
+    "type": "object",
+    "required": ["request_id"],
+    "properties": {"request_id": NAME, "option_id": {"type": ["string", "null"], "minLength": 1}},
+}
 INVOCATION = {
     "type": "object",
     "required": ["mode", "parameters"],
@@ -90,12 +95,17 @@ INVOCATION = {
         "requires": {"type": "array", "items": {"type": "string"}},
         "control": {
             "type": "object",
-            "properties": {"stdin": {"enum": ["open", "closed"]}, "turns": {"type": "boolean"}},
+            "properties": {
+                "stdin": {"enum": ["open", "closed"]},
+                "turns": {"type": "boolean"},
+                "input": {"type": "boolean"},
+            },
         },
+        "input_responses": {"type": "array", "items": INPUT_RESPONSE},
         "metadata": {"type": "object"},
     },
 }
-KNOWN_FEATURES: frozenset[str] = frozenset()
+KNOWN_FEATURES = {"input"} if DESCRIPTION["capabilities"].get("input_parking") else set()
 
 
 def without_nulls(document: dict[str, Any]) -> dict[str, Any]:
@@ -109,8 +119,15 @@ def require_form(invocation: dict[str, Any], version: tuple[int, int]) -> None:
     is_resume = invocation.get("mode") == "resume"
     if is_resume and version >= (3, 0) and "executor_session_id" not in invocation:
         problems.append("$.executor_session_id: is a required property of a resume")
+    if "input_responses" in invocation and not problems and not _may_answer(invocation):
+        problems.append("$: input_responses need mode resume, `input` in requires, control.input and no prompt")
     if problems:
         refuse_as_invalid(problems)
+
+
+def _may_answer(invocation: dict[str, Any]) -> bool:
+    asks = "input" in invocation.get("requires", []) and invocation.get("control", {}).get("input") is True
+    return asks and invocation["mode"] == "resume" and "prompt" not in invocation
 
 
 def require_known_features(invocation: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from inputs import prompt_of
 from invocation import require_config, require_form, require_known_features, require_parameters_schema, without_nulls
 from mcp import McpServers
 from messages_api import MessagesApi
+from person import Requests, ask_as_told
 from sessions import Session, SessionStore
 from tools import Toolbox
 from trace_context import traceparent_of
@@ -30,7 +31,8 @@ class Runs:
     ) -> None:
         self._emitter, self._watch, self._control = emitter, watch, control
         self._servers, self._environment = servers, environment
-        self._toolbox = Toolbox(emitter, watch)
+        self._requests = Requests(emitter, watch, control)
+        self._toolbox = Toolbox(emitter, watch, self._requests)
         self._store = SessionStore(environment.get("HOME") or "/tmp", emitter.blacked_out)  # noqa: S108
         self._session: Session | None = None
         self._session_id: str | None = None
@@ -63,6 +65,7 @@ class Runs:
     ) -> int:
         limits = _limits_of(invocation)
         self._toolbox.begin()
+        self._requests.begin([])
         self._usage: dict[str, Any] = {}
         self._emitter.begin(run_id, session_id)
         self._emitter.max_event_bytes = int(limits.get("max_event_bytes") or self._emitter.max_event_bytes)
@@ -104,6 +107,7 @@ class Runs:
         blueprint = invocation.get("agent_blueprint", {})
         is_start = invocation["mode"] == "start"
         prompt = prompt_of(invocation, blueprint, is_start=is_start)
+        self._requests.begin(invocation.get("input_responses", []))
         self._contract = contract_of(invocation, self._environment)
         self._control.open(invocation.get("control", {}))
         self._enter_project_dir(invocation.get("project_dir"))
@@ -136,6 +140,7 @@ class Runs:
         linger(self._environment, self._watch)
         self._servers.connect(invocation.get("agent_blueprint", {}).get("mcp_servers") or {})
         conversation = Conversation(self._emitter, self._watch, self._toolbox, self._api())
+        conversation.before_work = lambda: ask_as_told(self._environment, self._requests)
         self._usage = conversation.usage
         try:
             return conversation.perform(session, prompt, contract, invocation)

@@ -28,6 +28,16 @@ class Session:
         else:
             self.messages.append({"role": "user", "content": list(blocks)})
 
+    def pending(self) -> list[dict[str, Any]]:
+        """Return the tool uses that have no result, because the run was parked before them."""
+        places = [place for place, message in enumerate(self.messages) if message["role"] == "assistant"]
+        if not places:
+            return []
+        said = [block for message in self.messages[places[-1] + 1 :] for block in message["content"]]
+        done = [block.get("tool_use_id") for block in said]
+        uses = [block for block in self.messages[places[-1]]["content"] if block["type"] == "tool_use"]
+        return [use for use in uses if use.get("id") not in done]
+
 
 class SessionStore:
     """The folder of sessions. `blacked_out` takes secrets out of what is written."""

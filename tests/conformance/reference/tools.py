@@ -6,6 +6,7 @@ from typing import Any
 import programs
 from errors import RunFailed
 from events import Emitter
+from person import PERMISSIONS, Requests
 from watch import IN, Watch
 
 DECLARED = [
@@ -37,8 +38,8 @@ class Outcome:
 class Toolbox:
     """Performs tool uses, each with its pair of events; `has_started` says that something may have been changed."""
 
-    def __init__(self, emitter: Emitter, watch: Watch) -> None:
-        self._emitter, self._watch = emitter, watch
+    def __init__(self, emitter: Emitter, watch: Watch, requests: Requests) -> None:
+        self._emitter, self._watch, self._requests = emitter, watch, requests
         self._count = 0
         self.has_started = False
 
@@ -58,6 +59,10 @@ class Toolbox:
         self.has_started = True
         self._emitter.emit("tool_started", **call, tool_input=use.get("input"))
         try:
+            if not self._may(use, call):
+                denial = "nobody allowed it"
+                self._emitter.emit("tool_finished", **call, status="denied", error=denial)
+                return tool_result(use, denial, is_error=True)
             outcome = self._outcome_of(use.get("name"), use.get("input"))
         except RunFailed:
             self._emitter.emit("tool_finished", **call, status="cancelled")
@@ -67,6 +72,14 @@ class Toolbox:
         self._emitter.emit("tool_finished", **call, status=status, tool_output=outcome.output, **error)
         said = outcome.output if outcome.error is None else f"{outcome.error}\n{outcome.output}"
         return tool_result(use, said, is_error=outcome.error is not None)
+
+    def _may(self, use: dict[str, Any], call: dict[str, str]) -> bool:
+        if not self._requests.is_open:
+            return True
+        name, given = call["tool_name"], use.get("input")
+        asked = {"request_id": str(use.get("id")), "kind": "permission", "title": f"May {name} be used?"}
+        waiting = {"tool_call_id": call["tool_call_id"], "tool_input": given}
+        return self._requests.ask({**asked, "options": PERMISSIONS, **waiting}) == "accepted"
 
     def _outcome_of(self, name: Any, given: Any) -> Outcome:
         match name, given:

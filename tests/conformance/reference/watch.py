@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -40,8 +41,14 @@ class Watch:
         self._heartbeat_seconds = limits.get("heartbeat_interval_seconds")
         self.grace_seconds = limits.get("cancel_grace_seconds") or 10.0
 
-    def attend(self, waits: dict[int, int], phase: str, seconds: float | None = None) -> set[int]:
-        """Wait during a run; return the descriptors that are ready, or none after `seconds`.
+    def attend(
+        self,
+        waits: dict[int, int],
+        phase: str,
+        seconds: float | None = None,
+        is_enough: Callable[[], bool] = lambda: False,
+    ) -> set[int]:
+        """Wait during a run; return the descriptors that are ready, or none after `seconds` or once it is enough.
 
         Raises:
             RunFailed: the run was cancelled, or its time is up.
@@ -54,7 +61,7 @@ class Watch:
             if ready:
                 self._raise_if_ended()
                 return ready
-            if until is not None and time.monotonic() >= until:
+            if is_enough() or (until is not None and time.monotonic() >= until):
                 return set()
 
     def idle(self) -> None:

@@ -20,6 +20,7 @@ FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "heartbeat": {"phase": str, "last_progress_seq": int},
     "log": {"level": str, "message": str},
     "input_requested": {"request_id": str, "kind": str, "title": str},
+    "input_resolved": {"request_id": str, "outcome": str, "by": str},
     "result": {"result_text": (str, type(None)), "result_data": object, "stop_reason": str},
     "failure": {"status": str, "error": dict},
 }
@@ -73,6 +74,8 @@ class EventRules:
         self.seq = 0
         self.their_seq = 0
         self.open_tools: dict[str, str] = {}
+        self.requests: dict[str, bool] = {}
+        """Whether each request is open."""
         self.waiting: list[Document] = []
         self.has_started = self.has_ended = self.has_result = self.is_unnamed = False
 
@@ -86,6 +89,7 @@ class EventRules:
             kind == "tool_started" and call in self.open_tools
         ):
             raise Closed(f"tool call {call} is not paired")
+        self._check_request(kind, event)
         if kind != "run_started" and not self.has_started:
             self.waiting.append(self._log(f"{kind} came before run_started"))
         elif event["seq"] != self.their_seq + 1:
@@ -97,7 +101,10 @@ class EventRules:
             self.open_tools[str(call)] = event["tool_name"]
         elif kind == "tool_finished":
             del self.open_tools[str(call)]
+        elif kind in {"input_requested", "input_resolved"}:
+            self.requests[event["request_id"]] = kind == "input_requested"
         elif kind in {"result", "failure"}:
+            yield from self._close_requests()
             yield from self._close_tools()
 
     def renumbered(self, event: Document) -> bool:
@@ -119,6 +126,7 @@ class EventRules:
     def end(self, fields: Document) -> Iterator[Document]:
         """Yield a failure, and before it what a whole run needs."""
         yield from self._begin()
+        yield from self._close_requests()
         yield from self._close_tools()
         yield self._numbered({"event_type": "failure", **fields})
 
@@ -129,12 +137,23 @@ class EventRules:
             raise Closed("an event of another run")
         self.is_unnamed = found == (None, None)
 
+    def _check_request(self, kind: str, event: Document) -> None:
+        is_known, is_open = event.get("request_id") in self.requests, self.requests.get(event.get("request_id", ""))
+        if (kind == "input_requested" and is_known) or (kind == "input_resolved" and not is_open):
+            raise Closed(f"request {event['request_id']} is not paired")
+
     def _begin(self) -> Iterator[Document]:
         if not self.has_started:
             executor = {"name": "unknown", "version": "unknown"}
             yield self._numbered({"event_type": "run_started", "schema_version": "3.0", "executor": executor})
         while self.waiting:
             yield self._numbered(self.waiting.pop(0))
+
+    def _close_requests(self) -> Iterator[Document]:
+        for request in [name for name, is_open in self.requests.items() if is_open]:
+            resolved = {"event_type": "input_resolved", "request_id": request, "outcome": "cancelled", "by": "policy"}
+            yield self._numbered(resolved)
+        self.requests = {}
 
     def _close_tools(self) -> Iterator[Document]:
         for call, name in self.open_tools.items():

@@ -182,6 +182,50 @@ class WaitsForEver(Runner):
             super().look_at_the_clock(0.0)
 
 
+class PromisesAnswersOfNobody(Runner):
+    def promises_answers(self) -> bool:
+        return self.declares("input")
+
+
+class PromisesAnswersToEverybody(Runner):
+    def promises_answers(self) -> bool:
+        return bool(self.host)
+
+
+class AnswersWhatIsResolved(Runner):
+    def is_answered(self, request: str) -> None:
+        pass
+
+
+class TakesAPersonForSilence(Runner):
+    def waits_for_a_person(self) -> bool:
+        return False
+
+
+class TakesAbsenceForADenial(Runner):
+    def expired(self, request: str) -> Document:
+        return {**super().expired(request), "outcome": "declined"}
+
+
+class ParksNobody(Runner):
+    def expire(self, request: str) -> None:
+        self.host["then"] = "deny"
+        super().expire(request)
+
+
+class LeavesRequestsOpen(Runner):
+    def end_with(self, kind: str, message: str, side_effects: str) -> None:
+        self.rules.requests.clear()
+        super().end_with(kind, message, side_effects)
+
+
+class TakesWhatNobodyAsked(Runner):
+    def receive(self, line: bytes) -> None:
+        if b'"q9"' in line:
+            self.rules.requests["q9"] = True
+        super().receive(line)
+
+
 def kinds_of(runner: type[Runner]) -> Iterator[type[Runner]]:
     """Yield every kind of a runner that is defined."""
     for kind in runner.__subclasses__():

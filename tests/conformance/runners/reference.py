@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -41,9 +42,13 @@ class Runner(Order):
     max_line_bytes = 16 * 1024 * 1024
 
     def __init__(
-        self, executor: str, blueprint: str, prompt: str, project_dir: str, timeout: str, idle: str, *config: str
+        self, executor: str, blueprint: str, prompt: str, project_dir: str, timeout: str, idle: str, *more: str
     ) -> None:
-        super().__init__(blueprint, prompt, project_dir, config[0] if config else None)
+        super().__init__(blueprint, prompt, project_dir, more[0] if more else None)
+        profile = json.loads(Path(more[1]).read_text()) if more[1:] else {}
+        self.host: Document = profile.get("input", {})
+        """How long a person has to answer a request, and what happens then; empty if nobody answers."""
+        self.expires_at: dict[str, float] = {}
         self.executor = executor
         self.limits = {"deadline_exceeded": float(timeout), "executor_stalled": float(idle)}
         self.inbox: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1000)
@@ -161,9 +166,15 @@ class Runner(Order):
             "run_id": self.rules.run_id,
             "session_id": self.rules.session_id,
             **self.fields(),
-            "control": {"stdin": "open"},
+            "control": {"stdin": "open", **({"input": True} if self.promises_answers() else {})},
             "limits": {"max_event_bytes": self.max_line_bytes},
         }
+
+    def promises_answers(self) -> bool:
+        return bool(self.host) and self.declares("input")
+
+    def declares(self, capability: str) -> bool:
+        return bool(self.description.get("capabilities", {}).get(capability))
 
     def supervise(self) -> tuple[str, str, str] | None:
         """Listen until the process has left and its output has ended, or has had its time to end."""
@@ -193,12 +204,30 @@ class Runner(Order):
             self.stop("executor_start_timeout")
         elif elapsed > self.limits["deadline_exceeded"]:
             self.stop("deadline_exceeded")
-        elif time.monotonic() - self.progress_at > self.limits["executor_stalled"]:
+        elif time.monotonic() - self.progress_at > self.limits["executor_stalled"] and not self.waits_for_a_person():
             self.stop("executor_stalled")
+        for request in [name for name, until in self.expires_at.items() if time.monotonic() >= until]:
+            del self.expires_at[request]
+            self.expire(request)
         if self.steps and time.monotonic() >= self.next_step_at:
             act, wait = self.steps.pop(0)
             self.next_step_at = time.monotonic() + wait
             act()
+
+    def waits_for_a_person(self) -> bool:
+        return any(self.rules.requests.values())
+
+    def expire(self, request: str) -> None:
+        if self.host["then"] == "park" and self.declares("input_parking"):
+            self.expires_at.clear()
+            self.write(b'{"type":"park"}\n')
+            return
+        self.write(json.dumps(self.expired(request)).encode() + b"\n")
+        if self.host["then"] == "cancel":
+            self.stop("cancelled")
+
+    def expired(self, request: str) -> Document:
+        return {"type": "input_response", "request_id": request, "outcome": "expired", "by": "timeout"}
 
     def stop(self, reason: str) -> None:
         if self.stop_reason is not None:
@@ -209,7 +238,7 @@ class Runner(Order):
         self.steps = self.ladder(reason)
 
     def ladder(self, reason: str) -> list[Step]:
-        asks = self.description.get("capabilities", {}).get("cancel")
+        asks = self.declares("cancel")
         has_nothing_to_do = reason in {"ended", "closed stdout"}
         ask: list[Step] = [(lambda: self.write(b'{"type":"cancel"}\n'), 5)]
         signals: list[Step] = [(lambda: self.send(signal.SIGTERM), 10), (lambda: self.send(signal.SIGKILL), 5)]
@@ -252,6 +281,10 @@ class Runner(Order):
             self.left_out += 1
             self.complain(str(error))
             return
+        if event["event_type"] == "input_requested" and self.promises_answers():
+            self.expires_at[event["request_id"]] = time.monotonic() + self.host["wait_seconds"]
+        elif event["event_type"] == "input_resolved":
+            self.is_answered(event["request_id"])
         if event["event_type"] not in {"heartbeat", "log"}:
             self.progress_at = time.monotonic()
         if event.get("status") == "cancelled" and self.stop_reason in self.limits:
@@ -260,6 +293,9 @@ class Runner(Order):
             self.say(event)
         else:
             self.put(line)
+
+    def is_answered(self, request: str) -> None:
+        self.expires_at.pop(request, None)
 
     def complete(self, event: Document) -> Document:
         executor = self.description.get("executor", {})

@@ -89,8 +89,26 @@ def test_a_parked_call_is_met_again_by_another_process(start_claude: StartClaude
 
     assert error["type"] == "input_required"
     assert of_type(resumed, "input_resolved")["outcome"] == ("accepted" if is_made else "declined")
+    assert of_type(resumed, "tool_finished")["status"] == ("completed" if is_made else "denied")
     assert of_type(resumed, "result")["result_text"] == "So be it."
     assert (claude.home / "made").exists() is is_made
+
+
+@pytest.mark.slow  # it waits for half a minute
+def test_answers_to_a_session_that_waits_for_none_end_the_run(start_claude: StartClaude) -> None:
+    claude = start_claude({"text": "Hello."})
+    session = claude.run().of_type("session_bound")[0]["executor_session_id"]
+
+    resumed = run_with(
+        claude,
+        mode="resume",
+        parameters={},
+        executor_session_id=session,
+        requires=["input"],
+        input_responses=[{"request_id": "toolu_1", "option_id": "allow"}],
+    )
+
+    assert of_type(resumed, "failure")["error"]["type"] == "session_not_found"
 
 
 def test_what_a_rule_leaves_open_is_asked_and_expires_when_parked(start_claude: StartClaude) -> None:

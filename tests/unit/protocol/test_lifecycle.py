@@ -22,7 +22,7 @@ from ao_protocol.wire import JsonObject
 
 WHILE_RUNNING = (
     *("session_bound", "message", "message_delta", "tool_started", "tool_finished", "output_validation"),
-    *("retry_scheduled", "usage", "heartbeat", "log", "input_requested", "_acme/progress"),
+    *("retry_scheduled", "usage", "heartbeat", "log", "input_requested", "input_resolved", "_acme/progress"),
 )
 ALLOWED = {
     ("invoked", "run_started"): "running",

@@ -154,7 +154,7 @@ def test_an_example_is_what_it_shows(example: str) -> None:
         parse_description(json.dumps(document).encode())
     elif "retryable" in document:
         ErrorInfo.model_validate(document)
-    elif "reason" in document:
+    elif "reason" in document or "request_id" in document:
         assert parse_control_line(json.dumps(document).encode()) is not None
     else:
         Blueprint.model_validate({"name": "example", **document})

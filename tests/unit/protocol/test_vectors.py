@@ -26,6 +26,7 @@ from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
 from ao_protocol.lifecycle import (
     EndedWithoutTerminal,
     EventOutOfOrder,
+    InputNotPaired,
     LifecycleError,
     RunLifecycle,
     SequenceBroken,
@@ -50,6 +51,7 @@ FAULTS: dict[str, type[LifecycleError]] = {
     "sequence_broken": SequenceBroken,
     "wrong_run": WrongRun,
     "tool_not_paired": ToolNotPaired,
+    "input_not_paired": InputNotPaired,
     "ended_without_terminal": EndedWithoutTerminal,
 }
 
