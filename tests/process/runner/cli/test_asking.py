@@ -90,7 +90,7 @@ def test_after_ctrl_d_the_run_waits_for_an_answer_from_elsewhere(ao: Ao) -> None
 def test_an_executor_that_dies_while_it_asks_leaves_its_request_cancelled(ao: Ao) -> None:
     ao.write("dies.json", f'{{"executor": "{miniature("dies_while_it_asks")}", "input": {{"wait_seconds": 3600}}}}')
 
-    assert ao("run", "agent.yaml", "-p", "x", "--profile", "./dies.json").exit_code == 1
+    assert ao("run", "agent.yaml", "-p", "x", "--profile", "./dies.json").exit_code == 75
 
     assert resolutions_of(ao, "last") == [("cancelled", "policy")]
     assert ao("inputs", "--json").document == []
