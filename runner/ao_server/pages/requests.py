@@ -1,6 +1,7 @@
 """Requests of runs to a person on pages: what is asked, and the form that answers."""
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -90,6 +91,6 @@ async def answer(
         try:
             given["value"] = value_from(request.fields.get("schema"), value.replace("\r\n", "\n"))
         except InvalidAnswer as error:
-            raise refusal(422, "invalid_answer", str(error)) from error
+            raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_answer", str(error)) from error
     await answered_with(context, run_id, request_id, given)
     return RedirectResponse(back or f"/ui/runs/{quote(run_id, safe='')}", 303)
