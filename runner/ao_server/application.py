@@ -18,6 +18,7 @@ from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
 from ao_server.api import (
     agents,
+    inputs,
     limits,
     not_served,
     older_sessions,
@@ -38,6 +39,7 @@ from ao_server.live import LiveSessions
 from ao_server.older_runners import OlderRunners
 from ao_server.pages import actions, details, editor, exports, fleet, login, oversight, run_dialog
 from ao_server.pages import agents as agent_pages
+from ao_server.pages import requests as request_pages
 from ao_server.pages import runs as run_pages
 from ao_server.pages import schemas as schema_pages
 from ao_server.pages.errors import show_errors_as_pages
@@ -92,13 +94,21 @@ def build_application(
     app.state.context = context
     app.state.policy = policy
     for part in (
-        general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes, webhooks.routes,
-        workers.routes, runners.routes, older_sessions.routes, limits.routes, not_served.routes,
+        general, agents.routes, schemas.routes, runs.routes, inputs.routes, sessions.routes, streams.routes,
+        webhooks.routes, workers.routes, runners.routes, older_sessions.routes, limits.routes,
+        not_served.routes,
     ):  # fmt: skip
         app.include_router(part)
     for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes, fleet.routes):
         app.include_router(pages)
-    for pages in (login.routes, agent_pages.routes, editor.routes, run_dialog.routes, schema_pages.routes):
+    for pages in (
+        request_pages.routes,
+        login.routes,
+        agent_pages.routes,
+        editor.routes,
+        run_dialog.routes,
+        schema_pages.routes,
+    ):
         app.include_router(pages)
     serve_static_files(app)
     app.add_middleware(Recording, log=actions_log)

@@ -195,8 +195,8 @@ def may(role: Role, method: str, path: str) -> bool:
         return role == "client"
     if method in SAFE:
         return True
-    if role == "worker":  # an agent that starts agents asks through its worker
-        return parts[0] in {"runs", "sessions"}
+    if role == "worker":  # an agent that starts agents asks through its worker, and must not answer for a person
+        return parts[0] in {"runs", "sessions"} and parts[2:3] != ["inputs"]
     return role == "client"
 
 

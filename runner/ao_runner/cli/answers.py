@@ -2,22 +2,24 @@
 
 import getpass
 import json
+import os
+import re
 from dataclasses import asdict
-from typing import Any, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
 import click
 
 from ao_protocol.input_answers import options_of
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.written import NotInteroperable, parse_json
-from ao_runner.cli.options import complete_open_run, examples, json_option, store_options
+from ao_runner.cli.options import complete_asking_run, complete_request, examples, json_option, store_options
 from ao_runner.cli.printing import (
     leave_if_damaged,
-    plain_text,
     print_document,
     print_table,
     shorten,
     show_success,
+    visible,
 )
 from ao_runner.cli.runs import time_since
 from ao_runner.runs.answering import find_request, give_answer
@@ -26,6 +28,8 @@ from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import SessionUnknown
 from ao_runner.store.store import Store
+
+PLAIN_NAME: Final = re.compile(r"[\w-]{1,40}")
 
 
 @click.command(
@@ -36,7 +40,7 @@ from ao_runner.store.store import Store
         "ao inputs --json | jq -r '.[] | [.run_id, .request_id] | @tsv'",
     ),
 )
-@click.argument("run", required=False, shell_complete=complete_open_run)
+@click.argument("run", required=False, shell_complete=complete_asking_run)
 @json_option("Print the requests as a JSON list.")
 @store_options
 def inputs_command(run: str | None, as_json: bool, place: StorePlace) -> None:
@@ -87,22 +91,46 @@ def _show(request: StoredRequest) -> None:
 
 
 def lines_of(fields: JsonObject) -> list[str]:
-    """Return what a request asks, as lines for a person: the title, the whole input of the tool, the options."""
-    lines = [shorten(str(fields.get("title", "")))]
-    tool_input: Any = fields.get("tool_input")
-    if isinstance(tool_input, dict) and all(isinstance(value, str) for value in tool_input.values()):
-        for name, value in tool_input.items():
-            first, *others = str(value).splitlines() or [""]
-            lines += [f"  {name}: {first}", *(f"    {line}" for line in others)]
-    elif tool_input is not None:
-        lines += [f"  {line}" for line in json.dumps(tool_input, ensure_ascii=False, indent=2).splitlines()]
+    """Return what a request asks, as lines for a person: the title, the whole input of the tool, the options.
+
+    Characters that hide or reorder text are shown by their number, so that a person allows what is really asked.
+    """
+    lines = [_in_one_line(fields.get("title", ""))]
+    lines += [f"  {line}" for line in input_of(fields.get("tool_input"))]
     lines += [
-        f"  {number}  {option['label']}  [{identifier}]"
+        f"  {number}  {_in_one_line(option['label'])}  [{_in_one_line(identifier)}]"
         for number, (identifier, option) in enumerate(options_of(fields).items(), 1)
     ]
     if fields.get("schema") is not None:
         lines.append(f"  value: {json.dumps(fields['schema'], ensure_ascii=False)}")
-    return [plain_text(line) for line in lines]
+    return [visible(line) for line in lines]
+
+
+def input_of(tool_input: Any) -> list[str]:  # noqa: ANN401  # any JSON
+    """Return the exact input of a tool as lines: JSON, or the names and texts of an object that has only texts."""
+    if tool_input is None:
+        return []
+    if not isinstance(tool_input, dict) or not all(
+        isinstance(value, str) and PLAIN_NAME.fullmatch(name) for name, value in tool_input.items()
+    ):
+        return json.dumps(tool_input, ensure_ascii=False, indent=2).split("\n")
+    lines = []
+    for name, value in tool_input.items():
+        first, *others = value.split("\n")
+        lines += [f"{name}: {first}", *(f"  {line}" for line in others)]
+    return lines
+
+
+def _in_one_line(text: Any) -> str:  # noqa: ANN401  # any JSON
+    return " ".join(str(text).split())
+
+
+def person() -> str:
+    """Return the name of the user of this process, for other people."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may have no name for its user
+        return f"uid {os.getuid()}"
 
 
 class AnswerArguments(TypedDict):
@@ -127,8 +155,8 @@ class AnswerArguments(TypedDict):
     )
     + "\n\n\b\nExit codes: 0 the answer counts, 2 it does not fit, or another one was first.",
 )
-@click.argument("run", shell_complete=complete_open_run)
-@click.argument("request", required=False)
+@click.argument("run", shell_complete=complete_asking_run)
+@click.argument("request", required=False, shell_complete=complete_request)
 @click.option("--allow", "effect", flag_value="allow", help="Choose the option that allows, for this time.")
 @click.option("--deny", "effect", flag_value="deny", help="Choose the option that denies.")
 @click.option("--option", metavar="ID", help="Choose this option; `ao inputs RUN` lists them.")
@@ -146,6 +174,7 @@ def answer_command(**given: Unpack[AnswerArguments]) -> None:
     if effect is not None and option is not None:
         raise click.UsageError("Use either --allow, --deny or --option.")
     with given["place"].open() as store:
+        fail_lost_runs(store)
         found = find_request(store, run_of(store, given["run"]), given["request"])
         answer: JsonObject = {}
         if effect is not None:
@@ -154,7 +183,9 @@ def answer_command(**given: Unpack[AnswerArguments]) -> None:
             answer["option_id"] = option
         if value is not None:
             answer["value"] = _value(value)
-        answered = give_answer(store, found, answer, getpass.getuser())
+        with store.transaction():
+            answered = give_answer(store, found, answer, person())
+        store.notify()
     if given["as_json"]:
         document = {"run_id": found.run_id, "request_id": found.request_id, "outcome": answered.outcome}
         print_document({**document, "next_run_id": answered.next_run_id})

@@ -1,9 +1,9 @@
 """Ask the person at the terminal of `ao run`, while the run goes on and others may answer, too."""
 
 import asyncio
-import json
 import os
 import sys
+import termios
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -13,6 +13,7 @@ from ao_protocol.input_answers import InvalidAnswer, options_of, resolution_of
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.answers import lines_of
 from ao_runner.run_events import Relayed
+from ao_runner.runs.answering import value_from
 from ao_runner.runs.run import Listener
 
 Give = Callable[[str, JsonObject], None]
@@ -59,7 +60,8 @@ class TerminalAsker:
             if relayed.document["request_id"] == self._asked:
                 self._stop_asking()
                 if not self._has_given:
-                    click.echo(f"\n  {relayed.document['outcome']}, by {relayed.document['by']} elsewhere", err=True)
+                    by = {"person": "answered elsewhere: "}.get(str(relayed.document["by"]), "")
+                    click.echo(f"\n  {by}{relayed.document['outcome']}", err=True)
         if self._asked is None and self._waiting:
             self._ask(next(iter(self._waiting)))
 
@@ -73,8 +75,9 @@ class TerminalAsker:
             click.echo(f"  answer it elsewhere: ao answer {self._run_id} {request_id}", err=True)
             return
         self._prompt()
-        with suppress(ValueError):
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
+        with suppress(termios.error):  # what was typed before is no answer to what was not yet shown
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
 
     def _prompt(self) -> None:
         fields = self._waiting[self._asked or ""]
@@ -130,9 +133,4 @@ def answer_from(fields: JsonObject, text: str) -> JsonObject:
     schema = fields.get("schema")
     if schema is None:
         raise InvalidAnswer(f"{text[:40]!r} is no option; type a number from 1 to {len(options)}, or an id")
-    if isinstance(schema, dict) and schema.get("type") == "string":
-        return {"value": text}
-    try:
-        return {"value": json.loads(text)}
-    except ValueError as error:
-        raise InvalidAnswer(f"{text[:40]!r} is not JSON: {error}") from error
+    return {"value": value_from(schema, text)}

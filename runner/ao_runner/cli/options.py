@@ -146,6 +146,16 @@ def _open_runs(place: "StorePlace") -> dict[str, str | None]:
         return {state.run.run_id: state.run.status for state in store.list_states(*OPEN_STATUSES)}
 
 
+def _asking_runs(place: "StorePlace") -> dict[str, str | None]:
+    with place.open() as store:
+        return {one.run_id: one.request_id for one in store.waiting_requests()}
+
+
+def _requests(place: "StorePlace", run_id: str | None) -> dict[str, str | None]:
+    with place.open() as store:
+        return {one.request_id: one.asked_at for one in store.waiting_requests() if one.run_id == run_id}
+
+
 def _executors(_place: "StorePlace") -> dict[str, str | None]:
     from ao_runner.discovery import list_executors
 
@@ -171,9 +181,16 @@ def _schemas(place: "StorePlace") -> dict[str, str | None]:
 
 complete_session: Final = _completing(_ids)
 complete_open_run: Final = _completing(_open_runs)
+complete_asking_run: Final = _completing(_asking_runs)
 complete_executor: Final = _completing(_executors)
 complete_profile: Final = _completing(_profiles)
 complete_schema_name: Final = _completing(_schemas)
+
+
+def complete_request(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the requests that wait of the run before."""
+    return _completing(lambda place: _requests(place, ctx.params.get("run")))(ctx, parameter, incomplete)
+
 
 home_option: Final = click.option(
     "--home",

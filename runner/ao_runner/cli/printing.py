@@ -31,6 +31,10 @@ MARKS: "Final[dict[Verdict, tuple[str, str]]]" = {
 }
 
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Controls but tab and newline, marks of direction, invisible characters, tags, and halves of surrogate pairs.
+_ODD: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+)
 _STEERING: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 """Control characters that JSON allows unescaped. Their escapes are the same JSON."""
 
@@ -38,6 +42,11 @@ _STEERING: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 def plain_text(text: str) -> str:
     """Return the text without control characters; line ends and tabs stay."""
     return _CONTROL.sub("", text)
+
+
+def visible(text: str) -> str:
+    """Return the text with the characters that hide, reorder or erase text as `⟨U+202E⟩`; line ends and tabs stay."""
+    return _ODD.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", text)
 
 
 def shorten(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:

@@ -266,8 +266,11 @@ def _inputs_of(
         return None
 
     async def decide(request_id: str, answer: JsonObject) -> JsonObject:
-        given = None if answer == PARKED else answer
-        return store.decide_request(run.run_id, request_id, given, timestamp()) or PARKED
+        from ao_runner.cli.answers import person
+
+        given, by = (None if answer == PARKED else answer), (None if "by" in answer else person())
+        with store.transaction():
+            return store.decide_request(run.run_id, request_id, given, timestamp(), by) or PARKED
 
     policy = InputPolicy() if wait is None else InputPolicy(wait.wait_seconds, wait.then)
     return InputRequests(policy, decide, stops.request)

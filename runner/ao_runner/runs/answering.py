@@ -3,8 +3,11 @@
 import json
 from dataclasses import dataclass, replace
 
+from pydantic import JsonValue
+
 from ao_protocol.input_answers import InvalidAnswer, resolution_of
 from ao_protocol.wire import JsonObject
+from ao_runner.blueprints.written import NotInteroperable, parse_json
 from ao_runner.errors import RunnerError
 from ao_runner.runs.run_request import new_run_id
 from ao_runner.store.input_table import StoredRequest
@@ -33,7 +36,25 @@ class NoSuchRequest(RunnerError):
 
 
 class AnswerRefused(RunnerError):
-    """The answer does not fit the request, or another one counts."""
+    """The answer does not fit the request."""
+
+
+@dataclass(eq=False)
+class AnsweredBefore(RunnerError):
+    """Another answer counts, or the request waits no more."""
+
+    request: StoredRequest
+
+    def __str__(self) -> str:
+        request = self.request
+        told = f"request {request.request_id} of run {request.run_id} is not waiting any more"
+        if request.answer is not None and request.answered_by is None:
+            return f"{told}: nobody answered it in time"
+        if request.answer is not None:
+            return f"{told}: {request.answered_by} answered {json.dumps(_response(request.answer))}"
+        if request.is_parked:
+            return f"{told}: its session has another run now"
+        return f"{told}: it was {request.outcome or 'left open by a run that ended'}"
 
 
 def find_request(store: Store, run_id: str, wanted: str | None = None) -> StoredRequest:
@@ -63,6 +84,8 @@ def find_request(store: Store, run_id: str, wanted: str | None = None) -> Stored
 def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: str) -> Answered:
     """Store the answer to a request if it is the first, and queue the run that continues a parked one.
 
+    It is a step of a transaction; `store.notify` afterwards wakes the workers.
+
     Args:
         store: The store.
         request: The request.
@@ -70,29 +93,22 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
         by: Who answers, for other people.
 
     Raises:
-        AnswerRefused: The answer does not fit, another one was first, or the request waits no more.
+        AnswerRefused: The answer does not fit.
+        AnsweredBefore: Another one was first, or the request waits no more.
     """
+    if not request.is_waiting:
+        raise AnsweredBefore(request)
     try:
+        parse_json(json.dumps(answer))  # half a surrogate pair, say, cannot be stored or sent
         resolution = resolution_of(request.fields, answer)
-    except InvalidAnswer as error:
+    except (InvalidAnswer, NotInteroperable) as error:
         raise AnswerRefused(f"request {request.request_id} of run {request.run_id}: {error}") from error
-    next_run_id = None
-    with store.transaction():
-        counts = store.answer_request(request.run_id, request.request_id, {**answer, "by": "person"}, by)
-        request = find_request(store, request.run_id, request.request_id)  # it may have been parked meanwhile
-        if not counts:
-            raise AnswerRefused(_why_too_late(request))
-        if request.is_parked:
-            next_run_id = _continue_parked(store, request)
-    store.notify()
+    counts = store.answer_request(request.run_id, request.request_id, {**answer, "by": "person"}, by)
+    request = find_request(store, request.run_id, request.request_id)  # it may have been parked meanwhile
+    if not counts:
+        raise AnsweredBefore(request)
+    next_run_id = _continue_parked(store, request) if request.is_parked else None
     return Answered(request, resolution.outcome, next_run_id)
-
-
-def _why_too_late(request: StoredRequest) -> str:
-    told = f"request {request.request_id} of run {request.run_id} is not waiting any more"
-    if request.answer is not None:
-        return f"{told}: {request.answered_by or 'the end of its time'} answered {json.dumps(request.answer)}"
-    return f"{told}: it was {request.outcome or 'left open by a run that ended'}"
 
 
 def _continue_parked(store: Store, request: StoredRequest) -> str | None:
@@ -119,3 +135,17 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
 
 def _response(answer: JsonObject) -> JsonObject:
     return {name: answer[name] for name in ("option_id", "value") if answer.get(name) is not None}
+
+
+def value_from(schema: JsonValue, text: str) -> JsonValue:
+    """Return the value that a person typed: a text if the schema asks for one, else JSON.
+
+    Raises:
+        InvalidAnswer: It is not JSON.
+    """
+    if isinstance(schema, dict) and schema.get("type") == "string":
+        return text
+    try:
+        return parse_json(text)
+    except NotInteroperable as error:
+        raise InvalidAnswer(f"{text[:40]!r} is not JSON: {error}") from error

@@ -102,7 +102,20 @@ class InputRequests:
         task.add_done_callback(self._deciding.discard)
 
     async def _give(self, request_id: str, answer: JsonObject) -> None:
-        self.receive(request_id, await self._decide(request_id, answer))
+        counts = await self._decide(request_id, answer)
+        if counts == PARKED:
+            await self._park_others(request_id)
+        self.receive(request_id, counts)
+
+    async def _park_others(self, request_id: str) -> None:
+        """Let the other open requests wait for an answer, too: `park` ends the run with all of them."""
+        parked = {request_id}
+        while others := self._open.keys() - parked:
+            other = others.pop()
+            parked.add(other)
+            counts = await self._decide(other, PARKED)
+            if counts != PARKED:
+                self.receive(other, counts)
 
     def _expire(self, request_id: str) -> None:
         self.give(request_id, PARKED if self.policy.then == "park" else EXPIRED)

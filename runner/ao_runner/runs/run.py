@@ -301,8 +301,9 @@ class StoredJournal:
         if not batch:
             return
         self.mark("first_event")
-        self.store.add_events(self.run.run_id, batch[0].seq, [item.line for item in batch])
+        # Before the events, so that whoever sees the event of a request finds the request.
         self.store.note_requests(self.run.run_id, [item.line for item in batch if item.event_type in _OF_INPUTS])
+        self.store.add_events(self.run.run_id, batch[0].seq, [item.line for item in batch])
         for item in batch:
             if item.event_type in _REACTED_TO:
                 self._keep(item.event.body)

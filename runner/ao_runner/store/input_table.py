@@ -10,12 +10,19 @@ from ao_protocol.wire import JsonObject
 from ao_runner.store.engine import Engine, Row, json_object, reading
 
 MARKS: Final = (b'"input_requested"', b'"input_resolved"')
+_WAITS: Final = (
+    "answer IS NULL AND (outcome IS NULL OR parked = 1)"  # the condition of the index
+    " AND EXISTS (SELECT 1 FROM runs AS asking WHERE asking.run_id = inputs.run_id"
+    " AND (asking.status = 'running' OR (parked = 1 AND asking.error_type = 'input_required' AND NOT EXISTS"
+    " (SELECT 1 FROM runs AS later WHERE later.session_id = asking.session_id AND later.rowid > asking.rowid))))"
+)
+"""An answer would count: the run goes on, or it was parked and is still the last one of its session."""
 _COLUMNS: Final = (
-    "inputs.run_id, request_id, asked_at, fields, answer, outcome, answered_by, parked, runs.session_id, runs.status,"
-    " (SELECT agent_name FROM sessions WHERE sessions.session_id = runs.session_id)"
+    "inputs.run_id, request_id, asked_at, fields, answer, outcome, answered_by, parked, runs.session_id,"  # noqa: S608  # own words
+    " (SELECT agent_name FROM sessions WHERE sessions.session_id = runs.session_id),"
+    f" CASE WHEN {_WAITS} THEN 1 ELSE 0 END"
 )
 _JOINED: Final = "inputs JOIN runs ON runs.run_id = inputs.run_id"
-_CAN_BE_ANSWERED: Final = "answer IS NULL AND (outcome IS NULL OR parked = 1)"
 MOST_LISTED: Final = 1000
 
 
@@ -35,15 +42,11 @@ class StoredRequest:
     answered_by: str | None
     """Who gave the answer."""
     is_parked: bool
-    """Whether its run ended and waits for the answer."""
+    """Whether its run ended so that an answer continues it."""
     session_id: str
-    run_status: str
     agent_name: str
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether an answer would count."""
-        return self.answer is None and (self.is_parked or (self.outcome is None and self.run_status == "running"))
+    is_waiting: bool
+    """Whether an answer would count."""
 
 
 class InputTable(Engine):
@@ -72,12 +75,14 @@ class InputTable(Engine):
     def answer_request(self, run_id: str, request_id: str, answer: JsonObject, by: str) -> bool:
         """Store the answer to a request, and return whether it counts: it is the first, and the request still waits."""
         changed = self.write(
-            f"UPDATE inputs SET answer = ?, answered_by = ? WHERE run_id = ? AND request_id = ? AND {_CAN_BE_ANSWERED}",  # noqa: S608
+            f"UPDATE inputs SET answer = ?, answered_by = ? WHERE run_id = ? AND request_id = ? AND {_WAITS}",  # noqa: S608
             (json.dumps(answer, ensure_ascii=False), by, run_id, request_id),
         )
         return changed == 1
 
-    def decide_request(self, run_id: str, request_id: str, answer: JsonObject | None, now: str) -> JsonObject | None:
+    def decide_request(
+        self, run_id: str, request_id: str, answer: JsonObject | None, now: str, by: str | None = None
+    ) -> JsonObject | None:
         """Store what the runner of a run decides, as a step of a transaction, and return the answer that counts.
 
         Args:
@@ -85,16 +90,18 @@ class InputTable(Engine):
             request_id: The request, whose event may not be stored yet.
             answer: The answer; None lets the request wait for one beyond the end of its run.
             now: The time.
+            by: The person who answers; None if nobody did in time.
 
         Returns:
             The stored answer; None if there is none, and the request is parked.
         """
         text = None if answer is None else json.dumps(answer, ensure_ascii=False)
         self.write(
-            "INSERT INTO inputs (run_id, request_id, asked_at, fields, answer, parked) VALUES (?, ?, ?, '{}', ?, ?)"
-            " ON CONFLICT (run_id, request_id) DO UPDATE SET answer = excluded.answer, parked = excluded.parked"
+            "INSERT INTO inputs (run_id, request_id, asked_at, fields, answer, answered_by, parked)"
+            " VALUES (?, ?, ?, '{}', ?, ?, ?) ON CONFLICT (run_id, request_id) DO UPDATE"
+            " SET answer = excluded.answer, answered_by = excluded.answered_by, parked = excluded.parked"
             " WHERE inputs.answer IS NULL AND inputs.outcome IS NULL",
-            (run_id, request_id, now, text, int(answer is None)),
+            (run_id, request_id, now, text, by, int(answer is None)),
         )
         ((stored,),) = self.fetch("SELECT answer FROM inputs WHERE run_id = ? AND request_id = ?", (run_id, request_id))
         return None if stored is None else json_object("answer", stored)
@@ -105,12 +112,12 @@ class InputTable(Engine):
 
     def waiting_requests(self) -> list[StoredRequest]:
         """Return the requests whose answer would count, oldest first, at most `MOST_LISTED`."""
-        clause = f"WHERE {_CAN_BE_ANSWERED} AND (parked = 1 OR runs.status = 'running') ORDER BY asked_at"
-        return self._requests(f"{clause} LIMIT {MOST_LISTED}")
+        return self._requests(f"WHERE {_WAITS} ORDER BY asked_at LIMIT {MOST_LISTED}")
 
     def answers_for(self, owner: str) -> list[StoredRequest]:
         """Return the answered requests of an owner's running runs that the executor has not resolved."""
-        clause = "WHERE answer IS NOT NULL AND outcome IS NULL AND runs.status = 'running' AND runs.owner = ?"
+        clause = "WHERE answer IS NOT NULL AND outcome IS NULL AND parked = 0"  # a parked one is answered by a resume
+        clause += " AND runs.status = 'running' AND runs.owner = ?"
         return self._requests(clause, owner)
 
     def _requests(self, clause: str, *values: str) -> list[StoredRequest]:
@@ -121,7 +128,7 @@ _ENVELOPE: Final = frozenset({"event_type", "session_id", "run_id", "seq", "time
 
 
 def _request_of(row: Row) -> StoredRequest:
-    run_id, request_id, asked_at, fields, answer, outcome, answered_by, parked, session_id, status, agent_name = row
+    run_id, request_id, asked_at, fields, answer, outcome, answered_by, parked, session_id, agent_name, waits = row
     with reading("request", row):
         return StoredRequest(
             run_id,
@@ -133,6 +140,6 @@ def _request_of(row: Row) -> StoredRequest:
             answered_by,
             bool(parked),
             session_id,
-            status,
             agent_name or "",
+            bool(waits),
         )

@@ -105,28 +105,21 @@ async def orders(context: Context, call: calls.AskOrders) -> dict[str, Any]:
     `stops` is the number of requests for each run.
     """
     worker = _worker(context, call)
+    known = set(call.answered)
     until = asyncio.get_running_loop().time() + calls.WAIT_SECONDS
     while True:
         wanted = await context.access.read(lambda store: store.requests_to(call.worker_id))
-        answers = await _answers(context, call) if call.asking else []
+        answers = await context.access.read(lambda store: store.answers_for(call.worker_id))
         is_new = any(count > call.told.get(run_id, 0) for run_id, count in wanted.stops.items())
-        is_new = is_new or bool(answers) or (wanted.drain and not call.drains)
+        is_new = is_new or (wanted.drain and not call.drains)
+        is_new = is_new or any((one.run_id, one.request_id) not in known for one in answers)
         if is_new or context.live.closing.is_set() or asyncio.get_running_loop().time() >= until:
-            told = calls.ANSWERS.dump_python(answers, mode="json")
+            given = [InputAnswer(one.run_id, one.request_id, one.answer or {}) for one in answers]
+            told = calls.ANSWERS.dump_python(given, mode="json")
             return {"stops": wanted.stops, "drain": wanted.drain, "answers": told}
         await worker.coordinator.end_not_held()
         await context.access.wakeup.wait(LOOK_SECONDS)
         await asyncio.sleep(COALESCE_SECONDS)
-
-
-async def _answers(context: ServerContext, call: calls.AskOrders) -> list[InputAnswer]:
-    found = await context.access.read(lambda store: store.answers_for(call.worker_id))
-    asking = set(call.asking)
-    return [
-        InputAnswer(one.run_id, one.request_id, one.answer or {})
-        for one in found
-        if (one.run_id, one.request_id) in asking
-    ]
 
 
 @routes.post("/decide")

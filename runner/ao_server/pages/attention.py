@@ -10,9 +10,11 @@ from ao_runner.cli.waiting import is_patient
 from ao_runner.store.deliveries import GivenUp
 from ao_runner.store.records import RunFilter, RunLimit, RunState, timestamp
 from ao_runner.store.store import Store
+from ao_server.pages.requests import RequestView, views_of
 from ao_server.pages.run_view import RunRow, rows_of
 
 MOST_RUNS: Final = 100
+MOST_ASKING: Final = 20
 LATELY: Final = timedelta(days=7)
 OF_CONTRACTS: Final = frozenset(
     {
@@ -29,6 +31,7 @@ OF_LOSSES: Final = frozenset({ErrorType.ATTEMPT_LOST, ErrorType.SESSION_UNAVAILA
 class Attention:
     """The runs that need a person, by what is wrong; each list has at most `MOST_RUNS`."""
 
+    asking: Sequence[RequestView]
     waiting: Sequence[RunRow]
     contracts: Sequence[RunRow]
     lost: Sequence[RunRow]
@@ -48,9 +51,13 @@ def attention_of(store: Store) -> Attention:
     queued = rows_of(store, store.search_runs(RunFilter(statuses=("queued",), limit=MOST_RUNS)))
     since = timestamp(datetime.now(UTC) - LATELY)
     wanted = RunFilter(statuses=("failed",), limit=MOST_RUNS, only=("last", "unrepeated"))
-    failed = rows_of(store, [state for state in store.search_runs(wanted) if _ended(state) >= since])
+    asking = store.waiting_requests()
+    parked = {one.run_id for one in asking}
+    found = [state for state in store.search_runs(wanted) if state.run.run_id not in parked]
+    failed = rows_of(store, [state for state in found if _ended(state) >= since])
     of_type = {row.run_id: row.state.run.error_type for row in failed}
     return Attention(
+        asking=views_of(asking[:MOST_ASKING]),
         waiting=[row for row in queued if row.waiting is not None and not is_patient(row.waiting)],
         contracts=[row for row in failed if of_type[row.run_id] in OF_CONTRACTS],
         lost=[row for row in failed if of_type[row.run_id] in OF_LOSSES],

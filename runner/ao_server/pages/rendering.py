@@ -1,6 +1,5 @@
 """Templates and what each of them gets. All text is escaped, and characters that hide or reorder text are shown."""
 
-import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,7 @@ from markupsafe import Markup, escape
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
+from ao_runner.cli.printing import visible
 from ao_runner.store.run_figures import RUNS_WITH_RESULTS
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -24,19 +24,6 @@ NAVIGATION: Final = (
     ("/ui/workers", "Workers"),
     ("/ui/inbox", "Inbox"),
 )
-# Controls but tab and newline, marks of direction, invisible characters, tags, and halves of surrogate pairs.
-_ODD: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
-)
-
-
-def visible(text: str) -> str:
-    """Return a text in which characters that hide, reorder or erase text are replaced by names that can be seen."""
-    return _ODD.sub(_named, text)
-
-
-def _named(found: re.Match[str]) -> str:
-    return f"\u27e8U+{ord(found[0]):04X}\u27e9"
 
 
 def _shown(value: object) -> object:

@@ -13,6 +13,7 @@ from ao_runner.cli.waiting import reasons_to_wait
 from ao_runner.store.records import OPEN_STATUSES, RunState
 from ao_runner.store.store import Store
 from ao_server.pages.rendering import templates
+from ao_server.pages.requests import RequestView, views_of
 from ao_server.pages.timeline import Excerpt, asked_in, cut, in_one_line, pretty
 from ao_server.shapes import shown_contract, status_of_run, terminal_of
 
@@ -83,6 +84,7 @@ class RunHead:
     tree: Node | None
     raw: Excerpt | None
     successor: str | None
+    requests: Sequence[RequestView]
     host: str | None
 
 
@@ -152,6 +154,7 @@ def head_of(store: Store, state: RunState) -> RunHead:
         tree=next(_nodes("result", data, [MOST_NODES], MOST_LEVELS)) if has_data else None,
         raw=pretty(data, 4000) if has_data else None,
         successor=store.find_successor(row.run_id),
+        requests=views_of(store.requests_of(row.run_id)),
         host=state.host,
     )
 

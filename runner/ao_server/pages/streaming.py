@@ -23,6 +23,7 @@ SHARE: Final = 10
 """A list is looked for during at most about a tenth of the time."""
 END: Final = "end"
 """The event behind which a page does not reconnect."""
+SHOWN_IN_HEADS: Final = ("output_validation", "input_requested", "input_resolved")
 Heads = Callable[[Store, Sequence[RunState]], str]
 
 
@@ -60,7 +61,7 @@ async def timeline_stream(
         entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
         html = "".join(entry.html for entry in with_joined_pieces(entries))
         now = [(state.run.run_id, status_of_run(state), state.attempt) for state in every]
-        if now != progress or any("output_validation" in event.line for event in events):
+        if now != progress or any(kind in event.line for event in events for kind in SHOWN_IN_HEADS):
             html += head(store, states)
         return _Round(events, html, now, run_id is not None and not any(state.run.ended_at is None for state in states))
 

@@ -13,6 +13,7 @@ from ao_protocol.events import (
     Body,
     Failure,
     InputRequested,
+    InputResolved,
     InvalidEvent,
     Log,
     Message,
@@ -199,6 +200,12 @@ def _(body: Log) -> Shown:
 @_shown.register
 def _(body: InputRequested) -> Shown:
     return Shown("check", "Question", cut(body.title), None if body.schema_ is None else pretty(body.schema_))
+
+
+@_shown.register
+def _(body: InputResolved) -> Shown:
+    by = {"person": "by a person", "policy": "because the run ended", "timeout": "nobody answered in time"}[body.by]
+    return Shown("check", body.outcome.capitalize(), cut(by), state="good" if body.outcome == "accepted" else "bad")
 
 
 @_shown.register

@@ -287,7 +287,13 @@ def test_a_config_schema_of_a_later_draft_is_told_in_words() -> None:
 def test_the_page_about_profiles_names_every_field() -> None:
     page = (EXAMPLES.parents[1] / "profiles.md").read_text(encoding="utf-8")
     fields = Profile.model_json_schema(by_alias=True)
-    inner = {"environment": "Variables", "limits": "Limits", "sandbox": "Sandbox", "warm": "Warm"}
+    inner = {
+        "environment": "Variables",
+        "limits": "Limits",
+        "sandbox": "Sandbox",
+        "warm": "Warm",
+        "input": "InputWait",
+    }
     names = [
         f"{name}.{part}" if part else name
         for name in fields["properties"]

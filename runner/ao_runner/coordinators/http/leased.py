@@ -13,7 +13,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http import worker_calls as calls
 from ao_runner.coordinators.http.transport import Answer, Exchange, Timing, Unanswered
-from ao_runner.coordinators.inbox import AskedRequests, new_stops
+from ao_runner.coordinators.inbox import new_stops
 from ao_runner.coordinators.port import (
     Assignment,
     Backoff,
@@ -68,7 +68,8 @@ class LeasedCoordinator:
         self._timing = timing
         self._held: set[RunKey] = set()
         self._told: dict[str, int] = {}
-        self._asked = AskedRequests()
+        self._answered: set[tuple[str, str]] = set()
+        """The requests, as run and request, whose answers are known and which are not resolved yet."""
         self._drains = False
         self._claim_id = ""
         """The name of a claim whose answer has not come; the same name again has the same answer."""
@@ -114,7 +115,6 @@ class LeasedCoordinator:
         through = (await self._ask(call)).get("through_seq")
         if not isinstance(through, int):
             raise self._not_understood("through_seq")
-        self._asked.note(batch.key.run_id, batch.lines)
         return through
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
@@ -132,14 +132,15 @@ class LeasedCoordinator:
 
     async def orders(self) -> Orders:
         """Wait for requests to stop a run or to drain, and for answers to requests."""
-        asking = sorted(self._asked.open)
-        call = calls.AskOrders(worker_id=self._offer.owner, told=self._told, asking=asking, drains=self._drains)
+        known = sorted(self._answered)
+        call = calls.AskOrders(worker_id=self._offer.owner, told=self._told, answered=known, drains=self._drains)
         answer = await self._ask(call, calls.WAIT_SECONDS + self._timing.poll_margin_seconds)
         stops = self._parsed(calls.STOPS, answer, "stops")
-        answers = self._parsed(calls.ANSWERS, answer, "answers") if asking else []
+        answers = self._parsed(calls.ANSWERS, answer, "answers")
+        new = tuple(one for one in answers if (one.run_id, one.request_id) not in self._answered)
+        self._answered = {(one.run_id, one.request_id) for one in answers}
         self._drains = answer.get("drain") is True
-        told = new_stops(stops, self._told)
-        return Orders(cancel_runs=told, answers=self._asked.take(answers), drain=self._drains)
+        return Orders(cancel_runs=new_stops(stops, self._told), answers=new, drain=self._drains)
 
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Record an answer to a request at the server."""
@@ -157,7 +158,6 @@ class LeasedCoordinator:
         await self._ask(calls.Release(worker_id=self._offer.owner, key=key, record=record))
         self._held.discard(key)
         self._told.pop(key.run_id, None)
-        self._asked.forget(key.run_id)
 
     async def session_left(self, session_id: str) -> None:
         """Do nothing, since the server does not know which sessions have a process."""

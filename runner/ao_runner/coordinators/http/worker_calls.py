@@ -123,12 +123,12 @@ class Heartbeat(Call):
 class AskOrders(Call):
     """Wait for orders. `told` has the number of requests to stop that the worker knows of each run.
 
-    `asking` has the requests to a person, as run and request, whose answers the worker waits for.
+    `answered` has the requests to a person, as run and request, whose answers the worker has got.
     """
 
     name = "orders"
     told: dict[str, int] = Field({}, max_length=MAX_HELD)
-    asking: list[tuple[str, str]] = Field([], max_length=MAX_HELD)
+    answered: list[tuple[str, str]] = Field([], max_length=MAX_HELD)
     drains: bool = Field(
         True, description="Whether the worker drains already. Those that do not say so cannot be told."
     )

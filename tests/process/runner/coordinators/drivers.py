@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, s
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
+from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http import HttpCoordinator, LeasedCoordinator, RunnerIdentity, Timing
 from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 from ao_runner.coordinators.port import Assignment, Coordinator
@@ -42,7 +43,7 @@ class Driver(AbstractAsyncContextManager["Driver", None], Protocol):
     """One implementation with whatever stands behind it. A `with` block owns that."""
 
     lacks: Mapping[str, str]
-    """Of `leases`, `handing_on` and `give_back` what does not apply to it, with the reason, which is reported."""
+    """What it lacks of `leases`, `handing_on`, `give_back` and `answers`, with the reason, which is reported."""
 
     def open(self) -> Coordinator:
         """Return a worker's end of it, not entered yet."""
@@ -52,6 +53,9 @@ class Driver(AbstractAsyncContextManager["Driver", None], Protocol):
 
     def cancel(self, run_id: str) -> None:
         """Want a run to end."""
+
+    def answer(self, run_id: str, request_id: str, answer: JsonObject) -> None:
+        """Answer a request of a run, as a person elsewhere does."""
 
     def take_away(self, run_id: str) -> None:
         """Let the lease of a run end, so that somebody else may have it; where there are leases."""
@@ -69,6 +73,7 @@ class HttpDriver:
     lacks: Mapping[str, str] = {
         "leases": "the REST contract knows neither leases nor attempts",
         "give_back": "the REST contract hands a run out once; one that is given back fails",
+        "answers": "the REST contract passes no answers of people on",
     }
 
     def __init__(self, folder: Path) -> None:
@@ -90,6 +95,9 @@ class HttpDriver:
     def cancel(self, run_id: str) -> None:
         self._server.state.stop(run_id)
 
+    def answer(self, run_id: str, request_id: str, answer: JsonObject) -> None:
+        raise NotImplementedError(self.lacks["answers"])
+
     def take_away(self, run_id: str) -> None:
         raise NotImplementedError(self.lacks["leases"])
 
@@ -104,7 +112,10 @@ class HttpDriver:
 class StdoutDriver:
     """Two pipes."""
 
-    lacks: Mapping[str, str] = {"leases": "a pipe has one reader and one writer"}
+    lacks: Mapping[str, str] = {
+        "leases": "a pipe has one reader and one writer",
+        "answers": "nobody else can answer over a pipe",
+    }
 
     def __init__(self, folder: Path) -> None:
         self._stack = AsyncExitStack()
@@ -130,6 +141,9 @@ class StdoutDriver:
 
     def cancel(self, run_id: str) -> None:
         self._put({"cancel": run_id})
+
+    def answer(self, run_id: str, request_id: str, answer: JsonObject) -> None:
+        raise NotImplementedError(self.lacks["answers"])
 
     def take_away(self, run_id: str) -> None:
         raise NotImplementedError(self.lacks["leases"])
@@ -178,6 +192,10 @@ class StoreDriver:
 
     def cancel(self, run_id: str) -> None:
         self._store.request_stop(run_id)
+        self._store.notify()
+
+    def answer(self, run_id: str, request_id: str, answer: JsonObject) -> None:
+        assert self._store.answer_request(run_id, request_id, answer, "a person")
         self._store.notify()
 
     def take_away(self, run_id: str) -> None:

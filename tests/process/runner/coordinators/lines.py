@@ -19,6 +19,13 @@ def said(seq: int, text: str, /, run: str = "run_1", session: str = "ses_1") -> 
     return line("message", seq, run, session, message_id=f"msg_{seq}", role="assistant", content=content)
 
 
+def asked(seq: int, request_id: str, /, run: str = "run_1", session: str = "ses_1") -> bytes:
+    """Return a request to a person."""
+    options = [{"id": one, "label": one, "effect": one} for one in ("allow", "deny")]
+    fields: dict[str, Any] = {"kind": "permission", "title": "May I?", "options": options}
+    return line("input_requested", seq, run, session, request_id=request_id, **fields)
+
+
 def result(seq: int, text: str | None = "done", /, run: str = "run_1", session: str = "ses_1", **fields: Any) -> bytes:
     """Return a terminal event of a run that went well."""
     everything = {"result_text": text, "result_data": None, "stop_reason": "end_turn", **fields}

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, LeaseLost, Orders
+from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, InputAnswer, LeaseLost, Orders
 from ao_runner.run_events import RunKey
+from ao_runner.runs.input_requests import PARKED
 from ao_runner.store.opening import LOCAL
 from ao_runner.store.records import RunRecord
 from tests.process.runner.coordinators.drivers import (
@@ -19,7 +21,7 @@ from tests.process.runner.coordinators.drivers import (
     StoreDriver,
     the_run,
 )
-from tests.process.runner.coordinators.lines import batch, failure, result, said
+from tests.process.runner.coordinators.lines import asked, batch, failure, result, said
 
 PATIENCE_SECONDS = 100.0
 RECORD = RunRecord(argv=("ao-echo-exec",))
@@ -163,6 +165,32 @@ def test_a_cancel_reaches_the_worker_by_itself_and_once(perform: Perform) -> Non
             orders = await wanted(coordinator)
             assert orders.cancel_runs == {"run_1"} or orders.cancel_sessions == {"ses_1"}
             assert not (await coordinator.heartbeat([RunKey("run_1", 1)])).drain
+
+    perform(story)
+
+
+def test_an_answer_from_elsewhere_reaches_the_worker_that_waits_and_counts(perform: Perform) -> None:
+    async def story(driver: Driver, coordinator: Coordinator) -> None:
+        require(driver, "answers")
+        async with claimed(driver, coordinator) as assignment:
+            waiting = asyncio.ensure_future(wanted(coordinator))  # before there is a request
+            await coordinator.events(batch(1, asked(1, "call_1"), asked(2, "call_2")))
+            driver.answer("run_1", "call_1", {"option_id": "allow"})
+            assert await waiting == Orders(answers=(InputAnswer("run_1", "call_1", {"option_id": "allow"}),))
+            late = await coordinator.decide(assignment.key, "call_1", {"outcome": "expired", "by": "timeout"})
+            assert late == {"option_id": "allow"}
+            driver.answer("run_1", "call_2", {"option_id": "deny"})
+            assert (await wanted(coordinator)).answers == (InputAnswer("run_1", "call_2", {"option_id": "deny"}),)
+
+    perform(story)
+
+
+def test_a_decision_counts_even_before_the_event_of_its_request(perform: Perform) -> None:
+    async def story(driver: Driver, coordinator: Coordinator) -> None:
+        expired: JsonObject = {"outcome": "expired", "by": "timeout"}
+        async with claimed(driver, coordinator) as assignment:
+            assert await coordinator.decide(assignment.key, "call_1", expired) == expired
+            assert await coordinator.decide(assignment.key, "call_2", PARKED) == PARKED
 
     perform(story)
 

@@ -1,0 +1,104 @@
+"""Requests of runs to a person: list them, and answer one. The first answer counts."""
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, HTTPException, Path
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from ao_protocol.wire import JsonObject
+from ao_runner.runs.answering import Answered, AnsweredBefore, AnswerRefused, give_answer
+from ao_runner.store.input_table import StoredRequest
+from ao_runner.store.store import Store
+from ao_server.api.runs import RunId, found_run
+from ao_server.context import Context, ServerContext
+from ao_server.problems import refusal
+from ao_server.recording import note_targets
+
+routes = APIRouter(tags=["Inputs"])
+RequestId = Annotated[str, Path(min_length=1, max_length=1000)]
+ANSWERER: Final = "a client of ao serve"
+
+
+class NewAnswer(BaseModel):
+    """An answer: an option of the request, the value that it asks for, or both."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    option_id: str | None = Field(None, min_length=1)
+    value: JsonValue = None
+
+
+@routes.get("/inputs")
+async def list_inputs(context: Context) -> dict[str, Any]:
+    """List the requests that wait for a person, oldest first."""
+    return {"inputs": [shown(one) for one in await context.access.read(lambda store: store.waiting_requests())]}
+
+
+@routes.get("/runs/{run_id}/inputs")
+async def list_inputs_of_run(context: Context, run_id: RunId) -> dict[str, Any]:
+    """List all requests of a run, with how they were resolved and by whom."""
+
+    def find(store: Store) -> list[StoredRequest]:
+        found_run(store, run_id)
+        return store.requests_of(run_id)
+
+    return {"inputs": [shown(one) for one in await context.access.read(find)]}
+
+
+@routes.post("/runs/{run_id}/inputs/{request_id:path}")
+async def answer_input(context: Context, run_id: RunId, request_id: RequestId, answer: NewAnswer) -> dict[str, Any]:
+    """Answer a request. 409 if another answer was first. The answer to a parked run queues one that continues it."""
+    answered = await answered_with(context, run_id, request_id, answer.model_dump(exclude_none=True))
+    return {"request_id": request_id, "outcome": answered.outcome, "next_run_id": answered.next_run_id}
+
+
+async def answered_with(context: ServerContext, run_id: str, request_id: str, answer: JsonObject) -> Answered:
+    """Give an answer to a request.
+
+    Raises:
+        HTTPException: There is no such request, the answer does not fit, or another one was first.
+    """
+    try:
+        answered = await context.access.write(
+            lambda store: give_answer(store, found_request(store, run_id, request_id), answer, ANSWERER)
+        )
+    except AnswerRefused as error:
+        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_answer", str(error)) from error
+    except AnsweredBefore as error:
+        by = error.request.answered_by
+        raise refusal(HTTPStatus.CONFLICT, "not_waiting", str(error), answered_by=by) from error
+    context.access.notify()
+    if answered.next_run_id is not None:
+        note_targets(answered.next_run_id)
+    return answered
+
+
+def found_request(store: Store, run_id: str, request_id: str) -> StoredRequest:
+    """Return the request of a run with exactly this id.
+
+    Raises:
+        HTTPException: There is none.
+    """
+    for one in store.requests_of(run_id):
+        if one.request_id == request_id:
+            return one
+    raise HTTPException(HTTPStatus.NOT_FOUND, "Request not found")
+
+
+def shown(request: StoredRequest) -> JsonObject:
+    """Return a request as JSON. It does not contain the value of the answer, which may be a secret."""
+    answer = request.answer or {}
+    return {
+        **request.fields,
+        "run_id": request.run_id,
+        "session_id": request.session_id,
+        "agent_name": request.agent_name,
+        "request_id": request.request_id,
+        "asked_at": request.asked_at,
+        "waiting": request.is_waiting,
+        "parked": request.is_parked,
+        "outcome": request.outcome,
+        "option_id": answer.get("option_id"),
+        "answered_by": request.answered_by,
+    }
