@@ -46,9 +46,14 @@ THOROUGH = (
     "tests/foreign_coordinator/",
     "tests/process/runner/cli/test_attempts.py",
     "tests/process/runner/cli/test_damaged_store.py",
+    "tests/process/runner/cli/test_drained_pods.py",
+    "tests/process/runner/cli/test_many_hosts.py",
+    "tests/process/runner/cli/test_store_connection.py",
     "tests/process/runner/cli/test_submit.py",
+    "tests/process/runner/postgres/",
     "tests/process/runner/test_home.py",
     "tests/process/runner/warm/",
+    "tests/process/server/test_runs.py",
 )
 """What takes half of the time: the README's command leaves it to .ci/run. A file that is named on the command line is
 run all the same, with `-m ""`."""

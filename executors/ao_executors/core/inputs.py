@@ -1,6 +1,6 @@
 """Ask a person during a run: `task.inputs` (SPEC 8.3).
 
-`Inputs`, `InputRequest`, `InputOption` and `Resolution` are public API; import them from `ao_executors.core`.
+Internal, except for the names that `ao_executors.core` exports.
 """
 
 import asyncio
@@ -154,6 +154,8 @@ class Inputs:
         from ao_protocol.input_answers import Resolution
 
         waiting = [request for request, answer in self._waiting.values() if not answer.done()]
+        if not waiting:
+            return
         self.parked += [request.to_fields() for request in waiting if request.can_park()]
         for request in waiting:
             self._resolve(request.request_id, Resolution("expired", "timeout"))

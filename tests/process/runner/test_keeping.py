@@ -155,7 +155,13 @@ def test_data_that_the_executor_gave_by_itself_is_judged_too() -> None:
     "between",
     [
         pytest.param([{"event_type": "_vendor/thought"}], id="vendor"),
-        pytest.param([{"event_type": "input_requested", "request_id": "r", "kind": "k", "title": "t"}], id="question"),
+        pytest.param(
+            [
+                {"event_type": "input_requested", "request_id": "r", "kind": "k", "title": "t", "schema": {}},
+                {"event_type": "input_resolved", "request_id": "r", "outcome": "expired", "by": "timeout"},
+            ],
+            id="question",
+        ),
         pytest.param([{**message("Who?"), "role": "user"}], id="user"),
         pytest.param([message("MARK")], id="the answer again"),
         pytest.param(USES_A_TOOL, id="tool"),

@@ -51,6 +51,7 @@ def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
         "contract",
         "parent_session_id",
         "execution_mode",
+        "input_responses",
         "agent_name",
         "waits",
         "requires",
