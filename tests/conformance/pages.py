@@ -52,8 +52,11 @@ class Claim:
 
 
 CLAUDE_ENVIRONMENT = {"IS_SANDBOX": "1", "CLAUDE_CODE_MAX_RETRIES": "1"}
-CLAUDE_NEVER = frozenset({"turns-count-alone"})
-"""It ends the first run by `limit_exceeded`, so that there is no second one."""
+CLAUDE_NEVER = frozenset(
+    {"turns-count-alone", "denied-call", "resumed-call", "resumed-call-without-its-answer", "unanswered-call"}
+)
+"""It ends the first run by `limit_exceeded`, so that there is no second one. Its base allows Bash, so nobody is asked:
+tests/real_cli/claude_code/test_permissions.py asks."""
 CLAIMS = [
     Claim(
         name="claude-code",
