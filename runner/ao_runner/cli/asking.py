@@ -52,16 +52,18 @@ class TerminalAsker:
 
     def on_event(self, relayed: Relayed) -> None:
         """Pass an event on, and ask or stop to ask if it opens or resolves a request."""
+        is_resolved = relayed.event_type == "input_resolved"
+        if is_resolved and relayed.document["request_id"] == self._asked and not self._has_given:
+            click.echo(err=True)  # ends the line of the prompt
         self._inner.on_event(relayed)
         if relayed.event_type == "input_requested":
             self._waiting[str(relayed.document["request_id"])] = relayed.document
-        elif relayed.event_type == "input_resolved":
+        elif is_resolved:
             self._waiting.pop(str(relayed.document["request_id"]), None)
             if relayed.document["request_id"] == self._asked:
                 self._stop_asking()
-                if not self._has_given:
-                    by = {"person": "answered elsewhere: "}.get(str(relayed.document["by"]), "")
-                    click.echo(f"\n  {by}{relayed.document['outcome']}", err=True)
+                if not self._has_given and relayed.document["by"] == "person":
+                    click.echo(f"  answered elsewhere: {relayed.document['outcome']}", err=True)
         if self._asked is None and self._waiting:
             self._ask(next(iter(self._waiting)))
 

@@ -124,7 +124,7 @@ def _one_line(body: Body) -> Line | None:
         case VendorEvent(event_type="_ao/workspace", fields=fields):
             line = _workspace(fields)
         case InputResolved(outcome=outcome) if outcome != "accepted":
-            line = Line("!", f"the request was {outcome}", "warn")
+            line = Line("!", f"the request {'expired' if outcome == 'expired' else f'was {outcome}'}", "warn")
     return line and replace(line, text=shorten(line.text))
 
 

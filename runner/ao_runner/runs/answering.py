@@ -117,6 +117,11 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
     if any(one.answer is None for one in requests):
         return None
     parked = store.find_queued(request.run_id)
+    if parked.model_script is None and store.find_session(request.session_id).is_simulated:
+        raise AnswerRefused(
+            f"run {request.run_id} had a model script that is not stored, so no worker can continue it;"
+            " begin such a run with `ao submit --model-script`"
+        )
     now = timestamp()
     run = Run(
         new_run_id(),
