@@ -14,6 +14,8 @@ from ao_runner.store.store import Store
 from tests.postgres_server import PostgresServer, require_server
 from tests.process.server.conftest import Serve, Served, wait_for
 
+POSTGRES: Final = "postgres"
+"""In place of a store: a new database."""
 EMPTIED: Final = (
     "webhooks", "deliveries", "inputs", "events", "runs", "sessions", "agents", "limits", "schemas", "answers",
 )  # fmt: skip
@@ -42,21 +44,15 @@ def store(place: StorePlace) -> Iterator[Store]:
         yield opened
 
 
-@pytest.fixture(scope="session")
-def shared_database(postgres: PostgresServer) -> str:
-    """The URL of the database of shared servers."""
-    return postgres.new_database()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=[LOCAL, POSTGRES], ids=["sqlite", "postgres"])
 def shared_store(request: pytest.FixtureRequest) -> str:
     """The store of a shared server, with each engine."""
-    return LOCAL if request.param == "sqlite" else str(request.getfixturevalue("shared_database"))
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")
-def shared_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
-    """Start each server once, by its arguments and its store."""
+def shared_servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+    """Start each server once, by its arguments and its store: one of its own, since a worker takes what it finds."""
     servers: dict[tuple[str, ...], Served] = {}
     with ExitStack() as stack:
 
@@ -64,7 +60,8 @@ def shared_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
             key = (store, *arguments)
             if key not in servers or servers[key].process.poll() is not None:
                 home = tmp_path_factory.mktemp("shared") / "home"
-                servers[key] = stack.enter_context(Served(home, arguments, {"AO_STORE": store}))
+                url = request.getfixturevalue("postgres").new_database() if store == POSTGRES else store
+                servers[key] = stack.enter_context(Served(home, arguments, {"AO_STORE": url}))
             return servers[key]
 
         yield start

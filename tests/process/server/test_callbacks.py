@@ -120,7 +120,7 @@ def test_a_busy_parent_hears_of_all_its_children_at_once(share: Serve, shared_st
     server = share(store=shared_store)
     add_agents(server)
     parent = start_parent(server)
-    with StorePlace(server.home, shared_store).open() as store:
+    with StorePlace(server.home, server.environ["AO_STORE"]).open() as store:
         resume_busily(server, store, parent)
         children = [start_child(server, parent, agent) for agent in ("texting", "failing", "texting")]
         wait_for(lambda: len(waiting(server, parent)) == len(children))

@@ -13,6 +13,7 @@ from ao_runner.run_events import RunKey
 from ao_runner.runs.input_requests import PARKED
 from ao_runner.store.opening import LOCAL
 from ao_runner.store.records import RunRecord
+from tests.process.conftest import POSTGRES
 from tests.process.runner.coordinators.drivers import (
     DRIVERS,
     Driver,
@@ -38,7 +39,7 @@ PARAMS = [*DRIVERS, "postgres", *(pytest.param(name, marks=pytest.mark.thorough)
 def perform(request: pytest.FixtureRequest, tmp_path: Path) -> Perform:
     """Return what performs a story with one implementation, within a bound."""
     if (of_a_server := OF_A_SERVER.get(request.param)) is not None:
-        store = request.getfixturevalue("shared_database") if request.param == "serve-postgres" else LOCAL
+        store = POSTGRES if request.param == "serve-postgres" else LOCAL
         made: Driver = of_a_server(request.getfixturevalue("share")("--no-worker", store=store))
     elif request.param == "postgres":
         made = StoreDriver(tmp_path, request.getfixturevalue("postgres").new_database())
