@@ -39,8 +39,10 @@ def test_wherever_descriptors_run_out_the_run_ends_and_the_next_is_unharmed(sinc
 
 
 def test_wherever_processes_run_out_the_run_ends_and_the_next_is_unharmed(tmp_path: Path) -> None:
-    if os.getuid() != 0 or shutil.which(AS_SOMEBODY_ELSE[0]) is None:
-        pytest.skip("only root can become a user whose processes nobody else adds to, and setpriv has to be there")
+    if os.getuid() != 0:
+        pytest.skip("only root can become a user whose processes nobody else adds to")
+    if shutil.which(AS_SOMEBODY_ELSE[0]) is None:
+        pytest.skip(f"{AS_SOMEBODY_ELSE[0]} is not there, which starts a program as another user; util-linux has it")
     user = str(1_000_000 + os.getpid())
 
     *short, enough = ends_of_runs(tmp_path, "runs_short_of_processes", prefix=(*AS_SOMEBODY_ELSE, user))

@@ -24,7 +24,7 @@ def why_bwrap_cannot_run() -> str:
     if shutil.which("bwrap") is None:
         return "bwrap is not installed: .ci/toolchains"
     tried = subprocess.run([*BWRAP[:4], "--unshare-pid", "--", "true"], capture_output=True, text=True, check=False)
-    return tried.stderr.strip()
+    return "" if tried.returncode == 0 else f"bwrap exits with {tried.returncode} here: {tried.stderr.strip()}"
 
 
 @pytest.fixture

@@ -9,22 +9,11 @@ from uuid import uuid4
 import pytest
 
 from tests.process.executors.driver import wait_until
+from tests.real_cli.claude_code.test_ending import processes_with
 from tests.real_cli.codex.codex import command
 from tests.real_cli.codex.conftest import StartCodex
 
 pytestmark = pytest.mark.thorough
-
-
-def processes_with(mark: str) -> list[int]:
-    """Return the processes that inherited a variable with this value."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (process / "environ").read_bytes():
-                found.append(int(process.name))
-        except OSError:
-            continue
-    return found
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a lifeline needs Linux")
