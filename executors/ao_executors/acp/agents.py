@@ -19,13 +19,15 @@ class Agent:
         name: The name of the executor; its program is `ao-<name>-exec`.
         argv: The command; empty if `executor_config.command` has it.
         install_hint: How one gets the program.
+        required: Fields of the configuration without which a run is refused.
         credentials: Variables with a key or a login.
         needs_one_credential: Whether only the first of them that is set may reach the agent.
         secrets: Further variables with secrets.
         settings: Variables that are not secrets.
         endpoints: By kind of API: the variable with its address, and the one with its key.
         variables: Variables for the agent. Those with a placeholder without a value are left out. An object becomes
-            JSON; the content of the key `file` becomes a file, and the variable has its path.
+            JSON; the content of the key `file` becomes a file, and that of `home` the files of a folder, by their
+            paths in it: the variable has the path of the file or folder.
         meta: `_meta` of `session/new`, `session/resume` and `session/load`.
         mode: The session mode in which the agent asks for permission; None: the agent begins in it.
         resumes: Whether an earlier session can be continued in a new process.
@@ -37,6 +39,7 @@ class Agent:
     name: str
     argv: tuple[str, ...] = ()
     install_hint: str = "name its path in executor_config.command"
+    required: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()
     needs_one_credential: bool = True
     secrets: tuple[str, ...] = ()
@@ -134,13 +137,11 @@ CLAUDE: Final = Agent(
 )
 
 _GEMINI_SETTINGS: Final = {
-    "file": {
-        "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
-        "privacy": {"usageStatisticsEnabled": False},
-        "telemetry": {"enabled": False},
-        "ui": {"enableFollowupSuggestions": False},
-        "memory": {"enableManagedAutoMemory": False},
-    }
+    "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+    "ui": {"enableFollowupSuggestions": False},
+    "memory": {"enableManagedAutoMemory": False},
 }
 
 GEMINI: Final = Agent(
@@ -149,12 +150,13 @@ GEMINI: Final = Agent(
     install_hint="npm install -g @google/gemini-cli (Node 20 or newer)",
     credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     settings=(
-        *("GEMINI_CLI_HOME", "GEMINI_MODEL", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION"),
+        *("GEMINI_MODEL", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION"),
         *("GOOGLE_CLOUD_PROJECT", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", *_PROXIES),
     ),
     endpoints={"gemini": ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY")},
     variables={
-        "GEMINI_CLI_SYSTEM_SETTINGS_PATH": _GEMINI_SETTINGS,
+        # It reads GEMINI_CLI_SYSTEM_SETTINGS_PATH only where the file and all folders above it are root's alone.
+        "GEMINI_CLI_HOME": {"home": {".gemini/settings.json": _GEMINI_SETTINGS}},
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
         "GEMINI_MODEL": "{model}",
         "GEMINI_SYSTEM_MD": "{system_prompt_file}",
@@ -168,6 +170,7 @@ OPENCODE: Final = Agent(
     name="opencode",
     argv=("opencode", "acp"),
     install_hint="npm install -g opencode-ai",
+    required=("model",),  # its own choice is a model of opencode.ai, whatever keys it has
     credentials=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"),
     needs_one_credential=False,  # each belongs to a provider, and the model names the provider
     settings=("ANTHROPIC_BASE_URL", "XDG_CONFIG_HOME", "XDG_DATA_HOME", *_PROXIES),
@@ -188,6 +191,7 @@ OPENCODE: Final = Agent(
             "provider": {"anthropic": {"options": {"baseURL": "{ANTHROPIC_BASE_URL}/v1"}}},
         },
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
@@ -200,14 +204,16 @@ OPENCODE: Final = Agent(
 
 QWEN: Final = Agent(
     name="qwen",
-    argv=("qwen", "--acp", "--bare", "--approval-mode=default", "--auth-type=openai"),
+    argv=("qwen", "--acp", "--approval-mode=default", "--auth-type=openai"),
     install_hint="npm install -g @qwen-code/qwen-code (Node 22 or newer)",
     credentials=("OPENAI_API_KEY",),
     settings=("OPENAI_BASE_URL", "OPENAI_MODEL", "QWEN_HOME", *_PROXIES),
     endpoints={"openai-chat": ("OPENAI_BASE_URL", "OPENAI_API_KEY")},
     variables={
         "OPENAI_MODEL": "{model}",
-        "QWEN_CODE_SYSTEM_SETTINGS_PATH": _GEMINI_SETTINGS,
+        # Not `--bare`: with it, the CLI reads the settings below after it has sent statistics.
+        "QWEN_CODE_SAFE_MODE": "1",
+        "QWEN_CODE_SYSTEM_SETTINGS_PATH": {"file": _GEMINI_SETTINGS},
         "QWEN_SYSTEM_MD": "{system_prompt_file}",
         "NO_BROWSER": "1",
     },
@@ -216,4 +222,4 @@ QWEN: Final = Agent(
     errors=_HTTP_ERRORS,
 )
 
-ANY: Final = Agent(name="acp", errors=_HTTP_ERRORS)
+ANY: Final = Agent(name="acp", required=("command",), errors=_HTTP_ERRORS)

@@ -141,12 +141,24 @@ def filled(document: Any, values: Mapping[str, object]) -> Any:  # noqa: ANN401 
 
 
 def _variable(value: Any, path: Path) -> str | None:  # noqa: ANN401  # any JSON
-    """Return the value of a variable. The content of the key `file` is written to `path`, and the value is the path."""
-    if isinstance(value, dict) and "file" in value:
-        content = value["file"]
-        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-        return str(path)
-    return json.dumps(value) if isinstance(value, dict) else value
+    """Return the value of a variable: the path to which the content of `file` or `home` is written, JSON, or a text."""
+    match value:
+        case {"file": content}:
+            return _written(content, path)
+        case {"home": files}:
+            for name, content in files.items():
+                _written(content, path / name)
+            return str(path)
+        case None | str():
+            return value
+        case _:
+            return json.dumps(value)
+
+
+def _written(content: Any, path: Path) -> str:  # noqa: ANN401  # any JSON
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return str(path)
 
 
 def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def description_of(agent: Agent) -> dict[str, object]:
         },
         "config_schema": {
             "type": "object",
-            "required": [] if agent.is_known else ["command"],
+            "required": list(agent.required),
             "properties": _properties(agent),
         },
         "secrets": [*agent.credentials, *agent.secrets],

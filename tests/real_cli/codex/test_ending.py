@@ -1,6 +1,5 @@
 """A run that is killed leaves no process behind, and a run reaches no other host than the model's."""
 
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -12,8 +11,7 @@ from tests.process.executors.driver import wait_until
 from tests.real_cli.claude_code.test_ending import processes_with
 from tests.real_cli.codex.codex import command
 from tests.real_cli.codex.conftest import StartCodex
-
-pytestmark = pytest.mark.thorough
+from tests.real_cli.test_reached_hosts import STRACE, needs_strace, reached_in
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a lifeline needs Linux")
@@ -37,17 +35,14 @@ def name_of(process: int) -> str:
         return ""
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@needs_strace
 def test_a_run_reaches_the_model_and_no_other_host(start_codex: StartCodex, tmp_path: Path) -> None:
     codex = start_codex({"text": "Hello."})
     trace, traced = tmp_path / "trace", tmp_path / "codex"
     from ao_executors.codex.cli import find_codex
 
-    traced.write_text(f'#!/bin/sh\nexec strace -f -qq -e trace=connect -o {trace} {find_codex({})} "$@"\n')
+    traced.write_text(f'#!/bin/sh\nexec {" ".join(STRACE)} {trace} {find_codex({})} "$@"\n')
     traced.chmod(0o755)
     assert codex.run(executor_config={"codex_path": str(traced)}).terminal["result_text"] == "Hello."
 
-    reached = {line.partition("connect(")[2] for line in trace.read_text().splitlines() if "AF_INET" in line}
-    port = codex.model.url.rpartition(":")[2]
-    assert reached
-    assert all(f"htons({port})" in one and "127.0.0.1" in one for one in reached), reached
+    assert reached_in(trace) == {codex.model.url}
