@@ -76,9 +76,9 @@ class TerminalAsker:
         if not self._can_read:
             click.echo(f"  answer it elsewhere: ao answer {self._run_id} {request_id}", err=True)
             return
-        self._prompt()
-        with suppress(termios.error):  # what was typed before is no answer to what was not yet shown
+        with suppress(termios.error):  # what was typed before the prompt is no answer to it
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        self._prompt()
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
 
     def _prompt(self) -> None:

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
@@ -89,15 +90,21 @@ def at_a_terminal(
     ends: Any = {"stdin": theirs, "stdout": theirs, "stderr": theirs} | dict(streams)
     with subprocess.Popen([*starter, *ao.argv(*arguments)], cwd=ao.folder, env=environment, **ends) as process:
         os.close(theirs)
-        yield process, ours
-        with suppress(OSError):  # a test may have closed it
-            os.close(ours)
+        try:
+            yield process, ours
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            with suppress(OSError):  # a test may have closed it
+                os.close(ours)
 
 
 def read_until(descriptor: int, mark: bytes | None = None) -> bytes:
     """Return what is written to a terminal until a mark is in it, or until nobody writes there any more."""
     read = b""
     while mark is None or mark not in read:
+        assert select.select([descriptor], [], [], SECONDS)[0], read
         try:
             chunk = os.read(descriptor, 65536)
         except OSError:  # Linux says so when the other side is closed
