@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # As in an activated environment: scripts that ask env for python3 get the interpreter that runs the tests.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -25,38 +25,53 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# A late import on a busy machine is no slow example.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+# A late import on a busy machine is no slow example. `.ci/weekly` asks for many.
+settings.register_profile("few", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("many", settings.get_profile("few"), max_examples=1000)
+settings.load_profile("few")
+
+# The tests start thousands of processes of this project, whose sources are not to be compiled by each of them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 if TYPE_CHECKING:
     from ao_model_simulator import ModelSimulator
 
 StartModel = Callable[..., "ModelSimulator"]
 
+ROOT = Path(__file__).parents[1]
 STORY_SECONDS = 100.0
+NOT_THOROUGH = "not slow and not thorough"
+"""What pyproject.toml lets pytest choose."""
 THOROUGH = (
     "tests/conformance/",
-    "tests/real_cli/",
-    "tests/process/executors/acp/",
-    "tests/process/executors/command/",
-    "tests/process/executors/http_bridge/",
-    "tests/process/executors/procedural/",
+    "tests/docs/test_recipe_temporal.py",
     "tests/faults/",
     "tests/foreign_coordinator/",
-    "tests/process/runner/cli/test_attempts.py",
-    "tests/process/runner/cli/test_damaged_store.py",
-    "tests/process/runner/cli/test_drained_pods.py",
-    "tests/process/runner/cli/test_many_hosts.py",
-    "tests/process/runner/cli/test_store_connection.py",
-    "tests/process/runner/cli/test_submit.py",
+    "tests/process/executors/acp/",
+    "tests/process/executors/command/",
+    "tests/process/executors/examples/",
+    "tests/process/executors/http_bridge/",
+    "tests/process/executors/procedural/",
+    "tests/process/executors/scripted/",
+    "tests/process/runner/cli/",
+    "tests/process/runner/outbox/",
     "tests/process/runner/postgres/",
     "tests/process/runner/test_home.py",
+    "tests/process/runner/test_kept_contracts.py",
     "tests/process/runner/warm/",
-    "tests/process/server/test_runs.py",
+    "tests/process/server/",
+    "tests/real_cli/",
 )
-"""What takes half of the time: the README's command leaves it to .ci/run. A file that is named on the command line is
+"""What takes most of the time: the README's command leaves it to .ci/run. A file that is named on the command line is
 run all the same, with `-m ""`."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of which no test will run."""
+    if config.option.markexpr == NOT_THOROUGH and f"{collection_path.relative_to(ROOT)}/".startswith(THOROUGH):
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -29,10 +29,16 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
+@pytest.fixture(params=["sqlite", POSTGRES])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine that a store can have."""
+    return str(request.param)
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, engine: str, tmp_path: Path) -> StorePlace:
     """Where a store is, with each engine."""
-    if request.param == "sqlite":
+    if engine == "sqlite":
         return StorePlace(tmp_path)
     return StorePlace(tmp_path, request.getfixturevalue("postgres").new_database())
 
@@ -44,10 +50,10 @@ def store(place: StorePlace) -> Iterator[Store]:
         yield opened
 
 
-@pytest.fixture(params=[LOCAL, POSTGRES], ids=["sqlite", "postgres"])
-def shared_store(request: pytest.FixtureRequest) -> str:
+@pytest.fixture
+def shared_store(engine: str) -> str:
     """The store of a shared server, with each engine."""
-    return str(request.param)
+    return LOCAL if engine == "sqlite" else POSTGRES
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ import pytest
 
 from tests.process.executors.driver import installed
 
-pytestmark = pytest.mark.thorough
 CLAUDE = Path(claude_agent_sdk.__file__).with_name("_bundled") / "claude"
 BLUEPRINT = {
     "name": "triage",

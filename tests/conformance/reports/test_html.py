@@ -3,7 +3,7 @@
 from html import unescape
 from html.parser import HTMLParser
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from ao_conformance.reports.pages import html_text
 from ao_conformance.reports.transcript import visible
@@ -102,7 +102,6 @@ def test_hostile_text_is_shown_as_text() -> None:
         assert visible(text) in "".join(page.texts["td"])
 
 
-@settings(max_examples=50)
 @given(hostile_results())
 def test_any_text_is_well_formed_and_becomes_no_markup(result: SuiteResult) -> None:
     text = html_text(result)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from markdown_it import MarkdownIt
 
 from ao_conformance.reports.pages import fenced, markdown_text, prose
@@ -107,7 +107,6 @@ def test_a_fence_is_longer_than_what_it_holds() -> None:
     assert fenced("````\nx") == "`````text\n````\nx\n`````"
 
 
-@settings(max_examples=50)
 @given(hostile_results())
 def test_no_text_changes_the_structure_of_the_page(result: SuiteResult) -> None:
     text = markdown_text(result)

@@ -4,7 +4,7 @@ import io
 import re
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from ao_conformance.reports import terminal_text, wants_colours
 from ao_conformance.verdict import SuiteResult, Verdict
@@ -100,7 +100,6 @@ def test_colours_are_for_terminals_whose_owner_wants_them() -> None:
     assert not wants_colours(Screen(), {"TERM": "dumb"})
 
 
-@settings(max_examples=50)
 @given(hostile_results())
 def test_no_text_steers_the_terminal(result: SuiteResult) -> None:
     assert not STEERING.search(terminal_text(result))

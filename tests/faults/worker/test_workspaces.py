@@ -10,10 +10,7 @@ from tests.faults.worker.working import MINIATURES, Home, until
 from tests.process.lifeline.leftovers import processes_in
 from tests.process.runner.test_sandbox import BWRAP, why_bwrap_cannot_run
 
-pytestmark = [
-    pytest.mark.thorough,
-    pytest.mark.skipif(bool(why_bwrap_cannot_run()), reason=why_bwrap_cannot_run() or "it can"),
-]
+pytestmark = pytest.mark.skipif(bool(why_bwrap_cannot_run()), reason=why_bwrap_cannot_run() or "it can")
 
 
 def git(folder: Path, *arguments: str) -> str:

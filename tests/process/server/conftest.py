@@ -110,6 +110,12 @@ def wait_for(look: Callable[[], Any]) -> Any:
 Serve = Callable[..., Served]
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine that a store can have; a few tests of servers ask for both in each run."""
+    return str(request.param)
+
+
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Start servers; `store` is the URL of a database, and arguments are those of `ao serve`."""

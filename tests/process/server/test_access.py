@@ -3,12 +3,9 @@
 import socket
 
 import httpx
-import pytest
 
 from ao_server.gate import MOST_WRONG_TOKENS, tokens_of
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served
-
-pytestmark = pytest.mark.thorough
 
 
 def ask(server: Served, method: str, path: str, **headers: str) -> httpx.Response:

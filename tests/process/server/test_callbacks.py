@@ -10,8 +10,6 @@ from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
 from tests.process.server.conftest import Serve, Served, wait_for
 
-pytestmark = pytest.mark.thorough
-
 Answers = list[dict[str, Any]]
 
 
@@ -197,11 +195,21 @@ Look = Callable[[Served, Store, str, str], object]
 @pytest.mark.parametrize(
     ("is_busy", "is_time"),
     [
-        (True, lambda server, _store, _parent, child: server.run(child)["completed_at"]),
-        (True, lambda _server, store, parent, _child: store.list_deliveries("callback", parent, 10)),
-        (False, lambda server, _store, parent, _child: len(turns(server, parent)) >= 2),
+        pytest.param(
+            *(True, lambda server, _store, _parent, child: server.run(child)["completed_at"]),
+            id="at the end of a child",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            *(True, lambda _server, store, parent, _child: store.list_deliveries("callback", parent, 10)),
+            id="while a callback waits",
+        ),
+        pytest.param(
+            *(False, lambda server, _store, parent, _child: len(turns(server, parent)) >= 2),
+            id="when a resume is queued",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["at the end of a child", "while a callback waits", "when a resume is queued"],
 )
 def test_each_child_is_told_once_over_a_kill(serve: Serve, place: StorePlace, is_busy: bool, is_time: Look) -> None:
     server = serve(home=place.home / "home", store=place.url)

@@ -12,7 +12,6 @@ from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
 from tests.process.server.test_workers import StartWorker, log_of, start_worker, started
 
 __all__ = ["start_worker"]
-pytestmark = pytest.mark.thorough
 HTML = {"accept": "text/html"}
 
 

@@ -6,12 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import pytest
 
 from ao_runner.store.opening import StorePlace
 from tests.process.server.conftest import BOUND_SECONDS, EXAMPLES, Serve, wait_for
-
-pytestmark = pytest.mark.thorough
 
 RUNS = 40
 

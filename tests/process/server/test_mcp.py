@@ -21,8 +21,6 @@ from ao_runner.store.records import Session, timestamp
 from tests.process.runner.orchestrator.calling import client_at, told
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
 
-pytestmark = pytest.mark.thorough
-
 Connect = Callable[[str, str | None], AbstractAsyncContextManager[ClientSession]]
 
 REVIEWER = {

@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import httpx
-import pytest
 
 from tests.foreign_coordinator.recording import Names, load
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served
-
-pytestmark = pytest.mark.thorough
 
 Exchange = dict[str, Any]
 EXCHANGES: Final[list[Exchange]] = load()["exchanges"]

@@ -17,8 +17,6 @@ from ao_runner.store.opening import StorePlace
 from tests.process.server.conftest import BOUND_SECONDS, EXAMPLES, Serve, Served, wait_for
 from tests.process.server.test_workers import UNTIL_TOLD, log_behind, without_worker
 
-pytestmark = pytest.mark.thorough
-
 IDENTITY: Final = {
     "hostname": "elsewhere",
     "project_dir": "/project",

@@ -15,9 +15,7 @@ WAITING = "/stream$|/sse/|/worker/(claim|orders)$|^/runner/runs$"
 """Calls whose answer waits for something."""
 
 
-@pytest.mark.parametrize(
-    "examples", [pytest.param("3", marks=pytest.mark.thorough), pytest.param("25", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("examples", ["3", pytest.param("25", marks=pytest.mark.slow)])
 def test_no_generated_request_is_answered_otherwise_than_documented(
     serve: Serve, tmp_path: Path, examples: str
 ) -> None:

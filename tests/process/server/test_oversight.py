@@ -15,7 +15,6 @@ from ao_runner.store.store import Store
 from ao_server.gate import tokens_of
 from tests.process.server.conftest import Serve, Served, wait_for
 
-pytestmark = pytest.mark.thorough
 HTML = {"accept": "text/html"}
 REMOTE = "remote-of-a-test"
 

@@ -16,6 +16,7 @@ def test_a_run_of_an_agent_ends_with_its_validated_result(served: Served) -> Non
     assert result["schema_validation"] == {"valid": True, "schema_name": None, "retry_count": 0}
 
 
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_a_server_works_the_same_with_each_engine(share: Serve, shared_store: str) -> None:
     server = share(store=shared_store)
     server.add_agent(json.loads((EXAMPLES / "echo/blueprint.json").read_text()))

@@ -24,8 +24,6 @@ from ao_runner.store.records import timestamp
 from tests.postgres_server import PostgresServer
 from tests.process.server.conftest import BOUND_SECONDS, EXAMPLES, Serve, Served, wait_for
 
-pytestmark = pytest.mark.thorough
-
 
 @dataclass
 class Receiver:
@@ -154,6 +152,7 @@ def test_a_refused_message_is_sent_again_with_its_id(served: Served, receiver: R
     assert len(set(receiver.ids)) == 1
 
 
+@pytest.mark.slow
 def test_a_dead_receiver_gets_its_messages_when_it_is_back(served: Served) -> None:
     with receiving() as gone:
         pass
@@ -183,6 +182,7 @@ def test_a_slow_receiver_delays_no_other(served: Served, receiver: Receiver) -> 
         assert len(deliveries(served, webhook)) == len(runs)
 
 
+@pytest.mark.slow
 def test_a_message_that_a_killed_server_was_sending_is_sent_again(
     serve: Serve, place: StorePlace, receiver: Receiver
 ) -> None:
@@ -218,6 +218,7 @@ def test_a_message_is_given_up_after_three_days_and_may_be_sent_again(served: Se
     assert served.client.post(retry).status_code == 404
 
 
+@pytest.mark.slow
 def test_two_servers_of_one_database_send_each_message_once(
     serve: Serve, postgres: PostgresServer, tmp_path: Path, receiver: Receiver
 ) -> None:

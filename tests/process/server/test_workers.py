@@ -15,8 +15,6 @@ import pytest
 from ao_runner.store.opening import StorePlace
 from tests.process.server.conftest import BOUND_SECONDS, EXAMPLES, ROOT, Serve, Served, wait_for
 
-pytestmark = pytest.mark.thorough
-
 StartWorker = Callable[..., "subprocess.Popen[bytes]"]
 UNTIL_TOLD: Final = str(ROOT / "tests/miniatures/works_until_told")
 SHOWS_ITS_INVOCATION: Final = str(ROOT / "tests/miniatures/shows_its_invocation.py")

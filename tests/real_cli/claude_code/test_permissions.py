@@ -9,7 +9,6 @@ from tests.process.executors.driver import EventDocument
 from tests.real_cli.claude_code.claude import Claude
 from tests.real_cli.claude_code.conftest import StartClaude
 
-pytestmark = pytest.mark.thorough
 ASKING: dict[str, object] = {"stdin": "open", "input": True}
 CALL: dict[str, Any] = {
     "content": [{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "touch made"}}]

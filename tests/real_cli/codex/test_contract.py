@@ -4,8 +4,6 @@ import pytest
 
 from tests.real_cli.codex.conftest import StartCodex
 
-pytestmark = pytest.mark.thorough
-
 STRICT = {
     "type": "object",
     "required": ["severity"],

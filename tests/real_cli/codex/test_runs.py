@@ -7,7 +7,6 @@ import pytest
 from tests.real_cli.codex.codex import KEY, agent, command
 from tests.real_cli.codex.conftest import StartCodex
 
-pytestmark = pytest.mark.thorough
 TOOLS = {"exec_command", "write_stdin", "request_user_input", "view_image"}
 
 

@@ -8,8 +8,6 @@ import pytest
 from tests.real_cli.codex.codex import agent, command
 from tests.real_cli.codex.conftest import StartCodex
 
-pytestmark = pytest.mark.thorough
-
 MCP_SERVER = """\
 import json, os, sys
 RESULTS = {

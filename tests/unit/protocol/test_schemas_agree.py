@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_protocol.control_lines import InvalidControlLine, parse_control_line
@@ -125,7 +125,6 @@ def mutated_documents(draw: st.DrawFn) -> tuple[str, Vector]:
     return vector["kind"], document
 
 
-@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated_documents())
 def test_schema_and_model_agree_on_any_mutation_of_a_valid_document(mutated: tuple[str, Vector]) -> None:
     kind, document = mutated

@@ -250,6 +250,7 @@ CONFORMANCE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("AOX-055", "AOX-171")
 def test_a_program_with_a_model_keeps_the_standard_level(tmp_path: Path) -> None:
     program = [sys.executable, str(Path(__file__).with_name("ask_model.py"))]

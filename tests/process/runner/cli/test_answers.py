@@ -13,11 +13,10 @@ from tests.process.runner.cli.asking import events_of, resolutions_of, tools_of,
 from tests.process.runner.cli.calling import SECONDS, Ao
 from tests.process.server.conftest import Served, wait_for
 
-pytestmark = pytest.mark.thorough
 Work = Callable[[], Any]
 
 
-@pytest.fixture(params=["local", "remote"])
+@pytest.fixture(params=[pytest.param("local", marks=pytest.mark.slow), "remote"])
 def work(request: pytest.FixtureRequest, ao: Ao, tmp_path: Path) -> Iterator[Work]:
     """Return what starts a worker: one of the store, or one that reaches it through a server."""
     with ExitStack() as stack:
@@ -136,6 +135,7 @@ def test_the_request_of_a_run_whose_worker_is_killed_is_cancelled(ao: Ao, work: 
     assert events_of(ao, run_id)[-1]["error"]["type"] == "attempt_lost"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", ["local"], indirect=True)
 def test_the_time_of_a_request_is_not_idle_time(ao: Ao, work: Work) -> None:
     slow = write_profile(ao, "slow", input={"wait_seconds": 12}, limits={"idle_seconds": 10})

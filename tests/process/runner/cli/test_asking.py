@@ -3,12 +3,9 @@
 import os
 import signal
 
-import pytest
-
 from tests.process.runner.cli.asking import resolutions_of, tools_of, write_profile
 from tests.process.runner.cli.calling import SECONDS, Ao, at_a_terminal, miniature, read_until
 
-pytestmark = pytest.mark.thorough
 PROMPT = b"answer [1-2]: "
 HOSTILE = "ls \x1b[2K\x1b[1A\u202e fdp.evil\x85\x0b\u2028" + "x" * 10_000 + "\n    1  Deny  [deny]\nthe end"
 

@@ -239,7 +239,6 @@ CONTINUED = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.thorough
 @CONTINUED
 def test_a_further_run_may_ask_for_free_text_where_the_schema_is_a_default(agent: Ao, verb: list[str]) -> None:
     play(agent, answers=['{"n": 1}', "free text"], blueprint="usual.json")

@@ -64,7 +64,6 @@ def test_nothing_is_shown_where_there_is_no_room() -> None:
     assert shown(tail, columns=5) == []
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("columns", [80, 12])
 def test_a_message_is_shown_while_it_is_written_and_steers_no_terminal(columns: int, ao: Ao) -> None:
     run = ("run", "agent.yaml", "-p", "x", "--executor", miniature("stops_within_a_message"))
@@ -78,7 +77,6 @@ def test_a_message_is_shown_while_it_is_written_and_steers_no_terminal(columns: 
     assert all(steering not in read for steering in (b"\x1b[31mred", b"\xc2\x9b", b"\x1b]0;", b"\x07"))
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("stream", ["terminal", "pipe"])
 def test_without_colours_or_a_terminal_a_message_is_shown_when_it_is_complete(stream: str, ao: Ao) -> None:
     run = ("run", "agent.yaml", "-p", "x", "--executor", miniature("speaks_in_many_pieces"))
@@ -93,7 +91,6 @@ def test_without_colours_or_a_terminal_a_message_is_shown_when_it_is_complete(st
     assert read.count("│ word1.0 word1.1") == 1
 
 
-@pytest.mark.thorough
 def test_events_for_programs_have_the_pieces_and_the_whole(ao: Ao) -> None:
     run = ao.argv("run", "agent.yaml", "-p", "x", "--executor", miniature("speaks_in_many_pieces"), "--events")
     done = subprocess.run(

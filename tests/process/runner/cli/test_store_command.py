@@ -187,7 +187,6 @@ def test_tables_that_are_missing_for_events_are_a_problem_and_created(
     assert ao("store", "check", AO_STORE=store).exit_code == 0
 
 
-@pytest.mark.thorough
 def test_tables_for_events_are_created_during_a_backup(ao: Ao, store: str, sql: "psycopg.Connection[Any]") -> None:
     ao("store", "init", AO_STORE=store)
     before = partitions(sql)
@@ -237,7 +236,6 @@ def test_runs_whose_worker_is_gone_are_told_with_their_host(
     assert Finding("store", "note", told, "a worker or `ao runs` ends them") in [*judge_server("x", look(place))]
 
 
-@pytest.mark.thorough
 def test_old_weeks_are_dropped_whole_and_a_week_with_an_open_run_stays(
     ao: Ao, store: str, sql: "psycopg.Connection[Any]"
 ) -> None:
@@ -262,7 +260,6 @@ def test_old_weeks_are_dropped_whole_and_a_week_with_an_open_run_stays(
         assert ao("result", kept, AO_STORE=store).stdout == "hi\n"
 
 
-@pytest.mark.thorough
 def test_a_run_whose_events_were_dropped_says_so(ao: Ao, store: str, sql: "psycopg.Connection[Any]") -> None:
     run = perform(ao, store, miniature("answers_at_once"))
     move_back(sql, run, 8)
@@ -279,7 +276,6 @@ def test_a_run_whose_events_were_dropped_says_so(ao: Ao, store: str, sql: "psyco
     assert ao("result", resumed, AO_STORE=store).exit_code == 0
 
 
-@pytest.mark.thorough
 def test_nothing_is_dropped_while_another_session_reads_the_events(
     ao: Ao, store: str, sql: "psycopg.Connection[Any]"
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_runner.outbox import Damage, Lost, Outbox, OutboxOptions
@@ -144,7 +144,6 @@ def opened(folder: Path, *, may_be_refused: bool) -> Outbox:
     return Outbox(folder, KNOWING)
 
 
-@settings(max_examples=60)
 @given(st.data(), APPENDED, st.sampled_from(["dead", "living"]))
 def test_every_undamaged_record_comes_back_once_in_order_and_nothing_else(
     data: st.DataObject, appended: list[tuple[int, list[bytes], int]], which: str

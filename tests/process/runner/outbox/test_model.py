@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_runner.outbox import Outbox, OutboxOptions
@@ -103,7 +103,6 @@ class Model:
         assert self.outbox.damages == ()
 
 
-@settings(max_examples=60)
 @given(STEPS)
 def test_the_outbox_holds_what_a_list_would_hold(steps: list[tuple[str, RunKey, int]]) -> None:
     with fresh_folder() as folder:

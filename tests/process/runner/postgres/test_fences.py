@@ -100,7 +100,6 @@ def test_a_run_that_another_worker_takes_during_a_sweep_is_not_lost(place: Store
         assert sweeping.result(60) == []
 
 
-@pytest.mark.thorough
 def test_a_run_that_cannot_begin_before_its_lease_expires_is_queued_again(ao: Ao, place: StorePlace) -> None:
     def log_has(words: str) -> bool:
         return words in (ao.folder / "log").read_text()
@@ -145,7 +144,7 @@ def jumping(tmp_path_factory: pytest.TempPathFactory) -> str:
     return build_jumping_clock(tmp_path_factory.mktemp("clock"))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_workers_whose_clocks_are_wrong_lose_no_run_and_take_none_away(ao: Ao, place: StorePlace, jumping: str) -> None:
     wrong = {"LD_PRELOAD": jumping}
     with working(ao, place.url, "--lease", "2"), working(ao, place.url, "--lease", "2", **wrong):

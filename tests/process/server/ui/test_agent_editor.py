@@ -12,8 +12,6 @@ from tests.process.server.conftest import EXAMPLES, Serve, Served
 from tests.process.server.ui.conftest import Open, chromium
 from tests.process.server.ui.test_looks import check_page
 
-pytestmark = pytest.mark.thorough
-
 PATHS: Final = (
     "/ui/agents", "/ui/agents/_new", "/ui/agents/_new?example=true", "/ui/agents/triage", "/ui/agents/triage/run",
     "/ui/agents/triage/delete", "/ui/schemas", "/ui/schemas/_new", "/ui/schemas/review-1", "/login",
@@ -313,6 +311,7 @@ def test_a_named_schema_is_created_with_checks_and_deleted(server: Served, open_
     expect(page.locator(".empty")).to_contain_text("No schema yet")
 
 
+@pytest.mark.slow
 def test_no_page_has_a_serious_fault(server: Served, open_page: Open) -> None:
     for path in ("/ui/agents", "/ui/schemas"):
         check_page(open_page, f"{server.url}{path}")
@@ -324,6 +323,7 @@ def test_no_page_has_a_serious_fault(server: Served, open_page: Open) -> None:
         assert len(server.client.get(path, headers={"accept": "text/html"}).content) < MAX_BYTES
 
 
+@pytest.mark.slow
 def test_each_tab_and_the_preview_have_no_serious_fault(server: Served, open_page: Open) -> None:
     def look(page: Page, show: Callable[[Page], None]) -> None:
         from tests.process.server.ui.test_looks import serious_faults

@@ -14,8 +14,6 @@ from playwright.sync_api import expect
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
 
-pytestmark = pytest.mark.thorough
-
 MINIATURES = Path(__file__).parents[3] / "miniatures"
 SILENT = {"heartbeat", "usage"}
 
@@ -51,6 +49,7 @@ def test_a_list_shows_a_run_that_begins_and_ends_meanwhile(scripted: Served, ope
     assert scripted.ended(run_id)["status"] == "completed"
 
 
+@pytest.mark.slow
 def test_inbox_costs_and_workers_follow_the_store(scripted: Served, open_page: Open) -> None:
     inbox, usage, workers, watched = (
         open_page(f"{scripted.url}/ui/{one}") for one in ("inbox", "usage", *["workers"] * 2)
@@ -83,6 +82,7 @@ def test_a_run_is_watched_until_its_result_and_cancelled(scripted: Served, open_
     assert scripted.ended(run_id)["status"] == "stopped"
 
 
+@pytest.mark.slow
 def test_a_page_that_loses_its_server_comes_back_without_a_doubled_entry(serve: Serve, open_page: Open) -> None:
     first = serve("--no-worker")
     add_scripted(first, "counting")

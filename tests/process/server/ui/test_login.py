@@ -7,8 +7,6 @@ from ao_server.gate import COOKIE, Role, tokens_of
 from tests.process.server.conftest import Serve, Served
 from tests.process.server.ui.conftest import Open, add_scripted, chromium
 
-pytestmark = pytest.mark.thorough
-
 
 @pytest.fixture
 def guarded(share: Serve) -> Served:

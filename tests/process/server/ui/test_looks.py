@@ -7,8 +7,6 @@ from playwright.sync_api import Page, expect
 from tests.process.server.conftest import Served
 from tests.process.server.ui.conftest import NARROW, Open, start_scripted
 
-pytestmark = pytest.mark.thorough
-
 EMPTY_PAGES = ["/ui/runs", "/ui/sessions", "/ui/inbox", "/ui/workers", "/ui/usage", "/ui/nothing"]
 
 
@@ -37,6 +35,7 @@ def test_empty_pages_have_no_serious_fault(scripted: Served, open_page: Open) ->
         check_page(open_page, f"{scripted.url}{path}")
 
 
+@pytest.mark.slow
 def test_a_page_with_runs_of_all_kinds_has_no_serious_fault(scripted: Served, open_page: Open) -> None:
     kinds = ("reviewer", "stubborn", "crashing", "hostile", "chatting")
     ids = {name: start_scripted(scripted, name) for name in kinds}

@@ -11,8 +11,6 @@ from ao_server.gate import COOKIE, login_cookie, tokens_of
 from tests.process.server.conftest import Serve, Served
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
 
-pytestmark = pytest.mark.thorough
-
 MINIATURES = Path(__file__).parents[3] / "miniatures"
 HTML = {"accept": "text/html"}
 MAX_BYTES = 200_000
@@ -41,6 +39,7 @@ def test_a_page_works_without_javascript(scripted: Served, open_page: Open) -> N
     assert scripted.ended(newest)["status"] == "completed"
 
 
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_pages_are_the_same_with_each_engine(share: Serve, shared_store: str) -> None:
     server = share(store=shared_store)
     add_scripted(server, "reviewer", "many", "stubborn")

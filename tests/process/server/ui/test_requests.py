@@ -1,13 +1,11 @@
 """A run asks a person, who answers in a real browser."""
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.process.server.conftest import Serve
 from tests.process.server.ui.conftest import Open
 from tests.process.server.ui.test_looks import serious_faults
 
-pytestmark = pytest.mark.thorough
 SCRIPT = {
     "answers": [
         {

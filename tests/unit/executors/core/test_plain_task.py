@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_executors.core.emitter import Emitter
@@ -86,7 +86,6 @@ EXECUTORS = st.sampled_from(
 )
 
 
-@settings(max_examples=400)  # one in fifteen is plain
 @given(EXECUTORS, CHANGES)
 def test_the_short_way_comes_to_the_same_task(
     description: dict[str, Any], changes: list[tuple[tuple[str, str], object]]

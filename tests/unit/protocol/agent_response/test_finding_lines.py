@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ao_protocol.agent_response import (
@@ -78,7 +78,6 @@ marks = st.sampled_from(["- [P1] ", "[P2]: ", "1. [p3] ", "* **[P1]** ", "- **[P
 
 @given(mark=marks, words=st.lists(words, min_size=1, max_size=12), gaps=st.lists(gaps, min_size=12, max_size=12))
 @example(mark="- [P1] ", words=["src/a.ts:12", "a", "a"], gaps=[": ", "\n  - ", *[" "] * 10])
-@settings(max_examples=250, deadline=None)
 def test_every_word_of_a_line_stands_in_its_finding(mark: str, words: list[str], gaps: list[str]) -> None:
     line = "".join(word + gap for word, gap in zip(words, gaps, strict=False))
     findings = findings_of(mark + line)
@@ -87,7 +86,6 @@ def test_every_word_of_a_line_stands_in_its_finding(mark: str, words: list[str],
 
 
 @given(text=st.text(st.sampled_from('aP1 \n—–-:()[]/.`*\\#"“”;<>0\t'), max_size=60))
-@settings(max_examples=200, deadline=None)
 def test_no_punctuation_loses_a_word(text: str) -> None:
     line = f"x{text}"
     findings = findings_of(f"- [P1] {line.replace(chr(10), chr(10) + '  ')}")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_protocol.agent_response import (
@@ -150,7 +150,6 @@ PIECES = [*MARKS.split(), "<T ", " ", "\n", "<file path='p'>"]
 
 
 @given(text=st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
-@settings(max_examples=200, deadline=None)
 def test_a_text_that_is_not_escaped_is_read_as_it_stands_or_refused(text: str) -> None:
     finding = f'<finding priority="P1" location=""><issue>x{text}x</issue><rationale/></finding>'
     xml = f'<agent_response agent="a"><summary>s</summary><findings>{finding}</findings></agent_response>'

@@ -1,7 +1,7 @@
 """Texts that hold more than one response: several forms, mentions of a form, prose, fences, odd encodings."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_protocol.agent_response import (
@@ -186,7 +186,6 @@ PIECES = """<agent_response|<agent_response agent="a">|</agent_response>|<summar
 
 
 @given(pieces=st.lists(st.sampled_from([*PIECES, "\n", "\n\n", "\r\n"]), max_size=25))
-@settings(max_examples=200, deadline=None)
 def test_whatever_a_text_is_it_is_refused_or_read_and_comes_back_from_every_form(pieces: list[str]) -> None:
     text = "".join(pieces)
     for form in (None, *Form):

@@ -1,7 +1,7 @@
 """Whatever a response says, each form gives it back, and so does every way through the forms."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ao_protocol.agent_response import (
@@ -20,7 +20,6 @@ from tests.unit.protocol.agent_response.drawn_responses import NASTY, responses,
 
 @pytest.mark.parametrize("form", list(Form))
 @given(response=responses)
-@settings(max_examples=120, deadline=None)
 def test_each_form_gives_back_what_was_written(form: Form, response: AgentResponse) -> None:
     written = write_response(response, form)
     assert parse_agent_response(written) == response
@@ -28,7 +27,6 @@ def test_each_form_gives_back_what_was_written(form: Form, response: AgentRespon
 
 
 @given(response=responses)
-@settings(max_examples=60, deadline=None)
 def test_a_way_through_all_forms_loses_nothing(response: AgentResponse) -> None:
     text = write_response(response, Form.JSON)
     for form in (Form.XML, Form.MARKDOWN, Form.JSON, Form.MARKDOWN, Form.XML, Form.JSON):
@@ -64,7 +62,6 @@ def test_a_response_is_found_in_prose_and_fences(form: Form, frame: str) -> None
 
 @given(text=st.text() | texts)
 @example("\ud800")
-@settings(max_examples=150, deadline=None)
 def test_a_text_is_canonical_after_one_step(text: str) -> None:
     once = Finding(priority="P1", location=text, issue=f"{text}x", rationale=text)
     again = Finding(priority="P1", location=once.location, issue=once.issue, rationale=once.rationale)

@@ -1,7 +1,7 @@
 """A real XSD engine and our reader take the same documents of version 1.0; what is written keeps the XSD."""
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from lxml import etree
 
 from ao_protocol.agent_response import (
@@ -38,7 +38,6 @@ def reader_takes(text: str) -> bool:
 
 
 @given(document=documents())
-@settings(max_examples=150, deadline=None)
 def test_both_take_what_keeps_the_schema(document: Tree) -> None:
     text = document.written()
     assert engine_takes(text)
@@ -46,7 +45,6 @@ def test_both_take_what_keeps_the_schema(document: Tree) -> None:
 
 
 @given(document=changed_documents())
-@settings(max_examples=300, deadline=None)
 def test_both_take_or_refuse_a_document_with_one_change(document: Tree) -> None:
     text = document.written()
     taken = engine_takes(text)
@@ -55,7 +53,6 @@ def test_both_take_or_refuse_a_document_with_one_change(document: Tree) -> None:
 
 
 @given(response=responses)
-@settings(max_examples=150, deadline=None)
 def test_what_is_written_keeps_the_schema(response: AgentResponse) -> None:
     assert engine_takes(write_response(response, Form.XML))
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Optional
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, RootModel
 
@@ -164,7 +164,6 @@ EVERYTHING = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(value=EVERYTHING | NODES | st.builds(Matrix, st.lists(st.lists(st.floats(-9, 9), max_size=2), max_size=2)))
 def test_what_a_model_writes_fits_its_schema(value: BaseModel) -> None:
     schema = to_draft_7(type(value).model_json_schema())
