@@ -46,6 +46,7 @@ from ao_runner.cli.printing import show_remarks
 from ao_runner.cli.run_end import show_terminal
 from ao_runner.cli.run_progress import follow_run
 from ao_runner.discovery import ExecutorNotFound, locate_executor
+from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.acceptance import NO_CONTRACT, CallerDemand
@@ -277,12 +278,19 @@ def _inputs_of(
 
 
 async def _hear_answers(store: Store, owner: str, inputs: InputRequests | None) -> None:
-    """Look for answers from elsewhere while a request is open."""
+    """Look for answers from elsewhere while a request is open. A store that cannot be read is reported once."""
+    is_told = False
     while inputs is not None:
         await asyncio.sleep(ANSWERS_SECONDS)
-        if inputs.is_waiting:
+        if not inputs.is_waiting:
+            continue
+        try:
             for one in store.answers_for(owner):
                 inputs.receive(one.request_id, one.answer or {})
+        except RunnerError as error:
+            if not is_told:
+                click.secho(f"! an answer from elsewhere cannot be read: {error}", fg="yellow", err=True)
+            is_told = True
 
 
 def _simulator(script: Path, home: Path) -> AbstractContextManager["RunningSimulator"]:
