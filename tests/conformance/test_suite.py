@@ -254,6 +254,7 @@ def test_a_bad_command_line_is_told_and_exits_2(arguments: list[str], told: str,
     assert told in called.stderr
 
 
+@pytest.mark.slow
 def test_a_known_failure_does_not_fail_the_run_and_one_that_passes_does(tmp_path: Path) -> None:
     program = tmp_path / "ao-wrong-exec"
     program.write_text(

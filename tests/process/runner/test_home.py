@@ -3,6 +3,8 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.process.runner.cli.calling import SECONDS, Ao
 
 QUEUE = ("submit", "agent.yaml", "-p", "x", "--profile", "echo")
@@ -34,6 +36,7 @@ def test_nothing_in_the_home_is_open_to_others(tmp_path: Path) -> None:
     assert open_to_others(home) == []
 
 
+@pytest.mark.slow
 def test_a_home_that_others_can_write_is_repaired_and_told_once(tmp_path: Path) -> None:
     ao, home = Ao(tmp_path), tmp_path / "elsewhere"
     ao.write("agent.yaml", "name: agent\n")

@@ -232,6 +232,7 @@ def test_each_child_is_told_once_over_a_kill(serve: Serve, place: StorePlace, is
     assert waiting(again, parent) == []
 
 
+@pytest.mark.slow
 def test_two_servers_of_one_database_tell_each_child_once(serve: Serve, postgres: Any, tmp_path: Any) -> None:
     url = postgres.new_database()
     servers = [serve(home=tmp_path / name, store=url) for name in ("one", "two")]

@@ -81,6 +81,7 @@ def test_a_worker_elsewhere_drains_and_exits(
     assert drain(server, worker_id).status_code == 404
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_know_of_drains_does_not_ask_without_pause(serve: Serve) -> None:
     server = serve("--no-worker")
     worker = {"worker_id": "remote-of-a-test"}
@@ -94,5 +95,5 @@ def test_a_worker_that_does_not_know_of_drains_does_not_ask_without_pause(serve:
 
 
 @pytest.mark.parametrize(("worker_id", "status"), [("nobody", 404), ("x" * 129, 422), ("a%20b", 422)])
-def test_an_unknown_worker_is_not_drained(serve: Serve, worker_id: str, status: int) -> None:
-    assert drain(serve("--no-worker"), worker_id).status_code == status
+def test_an_unknown_worker_is_not_drained(share: Serve, worker_id: str, status: int) -> None:
+    assert drain(share("--no-worker"), worker_id).status_code == status

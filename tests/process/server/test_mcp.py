@@ -48,7 +48,7 @@ async def over_stdio(url: str, token: str | None = None) -> AsyncIterator[Client
         yield session
 
 
-TRANSPORTS = pytest.mark.parametrize("connect", [over_http, over_stdio])
+TRANSPORTS = pytest.mark.parametrize("connect", [over_http, pytest.param(over_stdio, marks=pytest.mark.slow)])
 
 
 @pytest.fixture

@@ -262,6 +262,7 @@ def test_agents_of_a_runner_are_listed_as_long_as_its_lease(serve: Serve, place:
     assert ">own<" not in server.client.get("/ui/agents", headers={"accept": "text/html"}).text
 
 
+@pytest.mark.slow
 def test_a_runner_that_requires_matching_tags_is_handed_out_only_such_runs(serve: Serve, place: StorePlace) -> None:
     server = without_worker(serve, place)
     more = {"tags": ["gpu"], "require_matching_tags": True}
@@ -278,8 +279,8 @@ def test_a_runner_that_requires_matching_tags_is_handed_out_only_such_runs(serve
 
 
 @pytest.mark.parametrize("path", ["/scripts", "/scripts/x/download", "/mcp-servers/x"])
-def test_what_is_not_served_says_what_to_use(serve: Serve, path: str) -> None:
-    answer = serve("--no-worker").client.get(path)
+def test_what_is_not_served_says_what_to_use(share: Serve, path: str) -> None:
+    answer = share("--no-worker").client.get(path)
     assert answer.status_code == 501
     assert answer.json()["detail"]["error"] == "not_served"
     assert "; " in answer.json()["detail"]["message"]

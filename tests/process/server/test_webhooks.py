@@ -172,6 +172,7 @@ def test_a_redirect_is_not_followed(served: Served, receiver: Receiver) -> None:
     wait_for(lambda: [one for one in deliveries(served, webhook) if one["problem"] == "the receiver answered 307"])
 
 
+@pytest.mark.slow
 def test_a_slow_receiver_delays_no_other(served: Served, receiver: Receiver) -> None:
     with receiving() as slow:
         slow.may_answer.clear()
@@ -200,6 +201,7 @@ def test_a_message_that_a_killed_server_was_sending_is_sent_again(
     assert len(set(receiver.ids)) == 1
 
 
+@pytest.mark.slow
 def test_a_message_is_given_up_after_three_days_and_may_be_sent_again(served: Served, receiver: Receiver) -> None:
     receiver.status = 500
     webhook = add_webhook(served, receiver.url)

@@ -100,6 +100,7 @@ def test_when_nobody_answers_the_profile_decides_and_a_parked_run_continues_else
     assert ao("inputs", "--json").document == []
 
 
+@pytest.mark.slow
 def test_a_kept_and_a_warm_process_ask_in_each_of_their_runs(ao: Ao, work: Work) -> None:
     question = {"command": "ls"}
     asks = write_profile(
