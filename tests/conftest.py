@@ -67,6 +67,25 @@ THOROUGH = (
 run all the same, with `-m ""`."""
 
 
+SLOW = (
+    "tests/faults/fleet/",
+    "tests/faults/machine/",
+    "tests/faults/worker/",
+    "tests/process/executors/http_bridge/",
+    "tests/process/runner/cli/test_damaged_store.py",
+    "tests/process/runner/cli/test_remarks.py",
+    "tests/process/runner/cli/test_store_command.py",
+    "tests/process/runner/postgres/test_back_in_time.py",
+    "tests/process/runner/postgres/test_hints.py",
+    "tests/process/runner/postgres/test_server_faults.py",
+    "tests/real_cli/claude_code/test_clouds.py",
+    "tests/real_cli/claude_code/test_denied_tools.py",
+    "tests/real_cli/claude_code/test_lean_import.py",
+    "tests/real_cli/claude_code/test_usage_limit.py",
+)
+"""Faults and rarer situations, which .ci/weekly has time for."""
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import no file of which no test will run."""
     if config.option.markexpr == NOT_THOROUGH and f"{collection_path.relative_to(ROOT)}/".startswith(THOROUGH):
@@ -75,9 +94,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is thorough, by its folder."""
+    """Mark what is slow or thorough, by its folder."""
     for item in items:
-        if item.nodeid.startswith(THOROUGH) and item.get_closest_marker("slow") is None:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+        elif item.nodeid.startswith(THOROUGH) and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.thorough)
 
 

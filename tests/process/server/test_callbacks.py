@@ -134,6 +134,7 @@ def test_a_busy_parent_hears_of_all_its_children_at_once(share: Serve, shared_st
     assert sorted(parts) == sorted(f"### Child: {child} (status: {said[agent]}" for child, agent in expected)
 
 
+@pytest.mark.slow
 def test_a_parent_whose_turn_was_stopped_hears_nothing_until_a_later_turn_completes(server: Served) -> None:
     parent = start_parent(server)
     with StorePlace(server.home).open() as store:
@@ -178,6 +179,7 @@ def test_a_deleted_parent_has_no_callbacks(server: Served) -> None:
         wait_for(lambda: not store.unannounced_ends() and not store.list_deliveries("callback", parent, 10))
 
 
+@pytest.mark.slow
 def test_a_deleted_child_resumes_nobody(server: Served) -> None:
     parent = start_parent(server)
     with StorePlace(server.home).open() as store:

@@ -139,6 +139,7 @@ def test_a_report_about_another_attempt_is_refused(runner: Runner) -> None:
     assert runner.report(run, "completed", attempt=run["attempt"]).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_posted_result_survives_a_killed_server(serve: Serve, place: StorePlace) -> None:
     server = without_worker(serve, place)
     run = (runner := Runner(server)).begun()
@@ -215,6 +216,7 @@ def test_runs_of_any_worker_are_listed_in_the_older_vocabulary_in_pages(served: 
     assert pages == [*([row] for row in rows[1:]), []]
 
 
+@pytest.mark.slow
 def test_a_client_follows_all_sessions(serve: Serve) -> None:
     server = serve("--no-worker")
     server.add_agent(json.loads((EXAMPLES / "echo/blueprint.json").read_text()))
@@ -249,6 +251,7 @@ def test_a_client_follows_all_sessions(serve: Serve) -> None:
     }
 
 
+@pytest.mark.slow
 def test_agents_of_a_runner_are_listed_as_long_as_its_lease(serve: Serve, place: StorePlace) -> None:
     server = without_worker(serve, place)
     agents = [{"name": "own", "command": "work"}]

@@ -233,6 +233,7 @@ def test_two_servers_of_one_database_send_each_message_once(
     assert sorted(one.partition("/")[0] for one in receiver.ids) == sorted(runs)
 
 
+@pytest.mark.slow
 def test_a_webhook_hears_of_the_ends_between_its_creation_and_its_deletion(served: Served, receiver: Receiver) -> None:
     served.ended(echo(served))
     first = add_webhook(served, receiver.url)
@@ -276,6 +277,7 @@ def test_a_webhook_that_cannot_be_served_is_refused(served: Served) -> None:
     assert served.client.get("/webhooks").json()["webhooks"] == []
 
 
+@pytest.mark.slow
 def test_a_server_for_others_sends_to_private_addresses_only_if_it_is_told_to(serve: Serve, tmp_path: Path) -> None:
     for more, expected in (((), 422), (("--private-webhooks",), 201)):
         server = serve("--host", "0.0.0.0", "--no-worker", *more, home=tmp_path / f"home{expected}")  # noqa: S104

@@ -59,6 +59,7 @@ def test_a_call_happens_only_if_a_person_allows_it(
     assert of_type(events, "result")["result_text"] == "So be it."
 
 
+@pytest.mark.slow
 def test_an_answer_for_the_session_is_asked_for_once(start_claude: StartClaude) -> None:
     again = {"content": [{"type": "tool_use", "id": "toolu_2", "name": "Bash", "input": {"command": "touch more"}}]}
     claude = start_claude(CALL, again, {"text": "Both."})

@@ -99,6 +99,7 @@ def test_a_migration_says_from_which_layout(ao: Ao, store: str) -> None:
     assert ao("store", "migrate", AO_STORE=store).stdout == f"✓ {name} has layout {len(LAYOUTS)} already\n"
 
 
+@pytest.mark.slow
 def test_a_worker_of_the_layout_before_goes_on_working(ao: Ao, store: str, sql: "psycopg.Connection[Any]") -> None:
     submit = ("submit", "agent.yaml", "-p", "hi", "--profile", "echo", "--wait")
     with working(ao, store, "a"):

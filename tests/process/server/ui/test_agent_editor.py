@@ -117,6 +117,7 @@ def test_a_fault_in_a_schema_is_shown_with_its_path_as_one_types(server: Served,
     expect(problems(page, "output_schema")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_schema_is_validated_sampled_and_previewed(server: Served, open_page: Open) -> None:
     page = open_page(f"{server.url}/ui/agents/_new")
     page.get_by_role("tab", name="Input Schema").click()
@@ -144,6 +145,7 @@ def test_a_schema_is_validated_sampled_and_previewed(server: Served, open_page: 
     expect(page.locator("#input-verdict")).to_contain_text("No sample was found that fits")
 
 
+@pytest.mark.slow
 def test_a_failed_validation_is_mended_by_another_schema(server: Served, open_page: Open) -> None:
     add_strict(server, {"level": "medium"})
     page = open_page(f"{server.url}/ui/agents/strict/run")
@@ -193,6 +195,7 @@ def test_a_change_of_somebody_else_is_not_overwritten_unseen(server: Served, ope
     assert server.client.get("/agents/strict").json()["description"] == "mine"
 
 
+@pytest.mark.slow
 def test_an_agent_is_duplicated_deactivated_and_deleted(server: Served, open_page: Open) -> None:
     add_strict(server, {})
     page = open_page(f"{server.url}/ui/agents")
@@ -216,6 +219,7 @@ def test_an_agent_is_duplicated_deactivated_and_deleted(server: Served, open_pag
     assert [agent["name"] for agent in server.client.get("/agents").json()] == ["strict-copy"]
 
 
+@pytest.mark.slow
 def test_the_list_counts_the_runs_of_each_agent(share: Serve, shared_store: str) -> None:
     server = share("--no-worker", store=shared_store)
     add_strict(server, {})
@@ -277,6 +281,7 @@ def test_a_form_that_is_sent_twice_queues_one_run(served: Served) -> None:
     assert len(served.client.get("/runs").json()["runs"]) == 2
 
 
+@pytest.mark.slow
 def test_a_run_can_ask_for_a_named_schema(server: Served, open_page: Open) -> None:
     server.client.post("/schemas", json={"name": "level-1", "schema": {"required": ["level"]}}).raise_for_status()
     script = {"answers": [{"json": {"level": 3}}]}
@@ -293,6 +298,7 @@ def test_a_run_can_ask_for_a_named_schema(server: Served, open_page: Open) -> No
     assert server.client.post("/ui/schemas/level-1/delete").status_code == 409
 
 
+@pytest.mark.slow
 def test_a_named_schema_is_created_with_checks_and_deleted(server: Served, open_page: Open) -> None:
     page = open_page(f"{server.url}/ui/schemas")
     page.get_by_role("link", name="New schema").click()

@@ -126,6 +126,7 @@ def test_the_pieces_of_a_message_that_never_ends_are_one_entry(scripted: Served,
     expect(page.locator("#timeline .delta")).to_contain_text("the end so far")
 
 
+@pytest.mark.slow
 def test_what_a_run_did_before_it_failed_stays_on_its_page(scripted: Served, open_page: Open) -> None:
     run_id = start_scripted(scripted, "crashing")["run_id"]
     page = open_page(f"{scripted.url}/ui/runs/{run_id}")
@@ -133,6 +134,7 @@ def test_what_a_run_did_before_it_failed_stays_on_its_page(scripted: Served, ope
     expect(page.locator("#timeline")).to_contain_text("Half of it is done.")
 
 
+@pytest.mark.slow
 def test_a_session_shows_its_next_run_when_it_is_resumed(scripted: Served, open_page: Open) -> None:
     ids = start_scripted(scripted, "chatting", "How are you?")
     scripted.ended(ids["run_id"])
@@ -144,6 +146,7 @@ def test_a_session_shows_its_next_run_when_it_is_resumed(scripted: Served, open_
     expect(page.locator("#head tbody tr")).to_have_count(2)
 
 
+@pytest.mark.slow
 def test_a_parent_leads_to_its_children_and_back(scripted: Served, open_page: Open) -> None:
     parent = start_scripted(scripted, "waiting")["session_id"]
     page = open_page(f"{scripted.url}/ui/sessions/{parent}")
