@@ -45,10 +45,8 @@ NOT_THOROUGH = "not slow and not thorough"
 """What pyproject.toml lets pytest choose."""
 THOROUGH = (
     "tests/conformance/",
-    "tests/docs/test_recipe_temporal.py",
     "tests/faults/",
     "tests/foreign_coordinator/",
-    "tests/process/executors/acp/",
     "tests/process/executors/command/",
     "tests/process/executors/examples/",
     "tests/process/executors/http_bridge/",
@@ -68,16 +66,26 @@ run all the same, with `-m ""`."""
 
 
 SLOW = (
+    "tests/docs/test_recipe_temporal.py",
     "tests/faults/fleet/",
     "tests/faults/machine/",
     "tests/faults/worker/",
+    "tests/process/executors/acp/",
     "tests/process/executors/http_bridge/",
+    "tests/process/runner/cli/test_answers.py",
     "tests/process/runner/cli/test_damaged_store.py",
     "tests/process/runner/cli/test_remarks.py",
     "tests/process/runner/cli/test_store_command.py",
     "tests/process/runner/postgres/test_back_in_time.py",
     "tests/process/runner/postgres/test_hints.py",
     "tests/process/runner/postgres/test_server_faults.py",
+    "tests/process/server/test_callbacks.py",
+    "tests/process/server/test_drain.py",
+    "tests/process/server/test_oversight.py",
+    "tests/process/server/test_webhooks.py",
+    "tests/process/server/ui/test_agent_editor.py",
+    "tests/process/server/ui/test_live.py",
+    "tests/process/server/ui/test_looks.py",
     "tests/real_cli/claude_code/test_clouds.py",
     "tests/real_cli/claude_code/test_denied_tools.py",
     "tests/real_cli/claude_code/test_lean_import.py",
@@ -88,9 +96,8 @@ SLOW = (
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import no file of which no test will run."""
-    if config.option.markexpr == NOT_THOROUGH and f"{collection_path.relative_to(ROOT)}/".startswith(THOROUGH):
-        return True
-    return None
+    path = f"{collection_path.relative_to(ROOT)}/"
+    return True if config.option.markexpr == NOT_THOROUGH and path.startswith((*THOROUGH, *SLOW)) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

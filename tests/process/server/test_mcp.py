@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -145,7 +146,7 @@ async def test_a_server_that_stops_ends_the_calls_that_wait(serve: Serve) -> Non
             await asyncio.to_thread(wait_for, lambda: server.client.get("/runs").json()["runs"])
             server.process.send_signal(signal.SIGTERM)
             answers.append(await calling)
-    except* httpx.ConnectError:  # the client may say goodbye when the server has gone
+    except* httpx2.ConnectError:  # the client may say goodbye when the server has gone
         pass
     assert [answer["error"] for answer in answers] == ["nobody waits for the answer any more"]
     await asyncio.to_thread(server.process.wait, BOUND_SECONDS)
