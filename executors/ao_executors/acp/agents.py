@@ -204,17 +204,16 @@ OPENCODE: Final = Agent(
 
 QWEN: Final = Agent(
     name="qwen",
-    argv=("qwen", "--acp", "--approval-mode=default", "--auth-type=openai"),
+    argv=("qwen", "--acp", "--bare", "--approval-mode=default", "--auth-type=openai"),
     install_hint="npm install -g @qwen-code/qwen-code (Node 22 or newer)",
     credentials=("OPENAI_API_KEY",),
     settings=("OPENAI_BASE_URL", "OPENAI_MODEL", "QWEN_HOME", *_PROXIES),
     endpoints={"openai-chat": ("OPENAI_BASE_URL", "OPENAI_API_KEY")},
     variables={
         "OPENAI_MODEL": "{model}",
-        # Not `--bare`: with it, the CLI reads the settings below after it has sent statistics.
-        "QWEN_CODE_SAFE_MODE": "1",
         "QWEN_CODE_SYSTEM_SETTINGS_PATH": {"file": _GEMINI_SETTINGS},
         "QWEN_SYSTEM_MD": "{system_prompt_file}",
+        "QWEN_USAGE_STATISTICS_ENABLED": "false",  # with `--bare`, the settings are read after statistics are sent
         "NO_BROWSER": "1",
     },
     resumes=True,

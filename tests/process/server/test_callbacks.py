@@ -10,6 +10,8 @@ from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
 from tests.process.server.conftest import Serve, Served, wait_for
 
+pytestmark = pytest.mark.thorough
+
 Answers = list[dict[str, Any]]
 
 
@@ -134,7 +136,6 @@ def test_a_busy_parent_hears_of_all_its_children_at_once(share: Serve, shared_st
     assert sorted(parts) == sorted(f"### Child: {child} (status: {said[agent]}" for child, agent in expected)
 
 
-@pytest.mark.slow
 def test_a_parent_whose_turn_was_stopped_hears_nothing_until_a_later_turn_completes(server: Served) -> None:
     parent = start_parent(server)
     with StorePlace(server.home).open() as store:
@@ -179,7 +180,6 @@ def test_a_deleted_parent_has_no_callbacks(server: Served) -> None:
         wait_for(lambda: not store.unannounced_ends() and not store.list_deliveries("callback", parent, 10))
 
 
-@pytest.mark.slow
 def test_a_deleted_child_resumes_nobody(server: Served) -> None:
     parent = start_parent(server)
     with StorePlace(server.home).open() as store:
@@ -197,21 +197,11 @@ Look = Callable[[Served, Store, str, str], object]
 @pytest.mark.parametrize(
     ("is_busy", "is_time"),
     [
-        pytest.param(
-            *(True, lambda server, _store, _parent, child: server.run(child)["completed_at"]),
-            id="at the end of a child",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            *(True, lambda _server, store, parent, _child: store.list_deliveries("callback", parent, 10)),
-            id="while a callback waits",
-        ),
-        pytest.param(
-            *(False, lambda server, _store, parent, _child: len(turns(server, parent)) >= 2),
-            id="when a resume is queued",
-            marks=pytest.mark.slow,
-        ),
+        (True, lambda server, _store, _parent, child: server.run(child)["completed_at"]),
+        (True, lambda _server, store, parent, _child: store.list_deliveries("callback", parent, 10)),
+        (False, lambda server, _store, parent, _child: len(turns(server, parent)) >= 2),
     ],
+    ids=["at the end of a child", "while a callback waits", "when a resume is queued"],
 )
 def test_each_child_is_told_once_over_a_kill(serve: Serve, place: StorePlace, is_busy: bool, is_time: Look) -> None:
     server = serve(home=place.home / "home", store=place.url)
@@ -234,7 +224,6 @@ def test_each_child_is_told_once_over_a_kill(serve: Serve, place: StorePlace, is
     assert waiting(again, parent) == []
 
 
-@pytest.mark.slow
 def test_two_servers_of_one_database_tell_each_child_once(serve: Serve, postgres: Any, tmp_path: Any) -> None:
     url = postgres.new_database()
     servers = [serve(home=tmp_path / name, store=url) for name in ("one", "two")]

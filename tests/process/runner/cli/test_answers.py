@@ -13,10 +13,11 @@ from tests.process.runner.cli.asking import events_of, resolutions_of, tools_of,
 from tests.process.runner.cli.calling import SECONDS, Ao
 from tests.process.server.conftest import Served, wait_for
 
+pytestmark = pytest.mark.thorough
 Work = Callable[[], Any]
 
 
-@pytest.fixture(params=[pytest.param("local", marks=pytest.mark.slow), "remote"])
+@pytest.fixture(params=["local", "remote"])
 def work(request: pytest.FixtureRequest, ao: Ao, tmp_path: Path) -> Iterator[Work]:
     """Return what starts a worker: one of the store, or one that reaches it through a server."""
     with ExitStack() as stack:
@@ -100,7 +101,6 @@ def test_when_nobody_answers_the_profile_decides_and_a_parked_run_continues_else
     assert ao("inputs", "--json").document == []
 
 
-@pytest.mark.slow
 def test_a_kept_and_a_warm_process_ask_in_each_of_their_runs(ao: Ao, work: Work) -> None:
     question = {"command": "ls"}
     asks = write_profile(
@@ -136,7 +136,6 @@ def test_the_request_of_a_run_whose_worker_is_killed_is_cancelled(ao: Ao, work: 
     assert events_of(ao, run_id)[-1]["error"]["type"] == "attempt_lost"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("work", ["local"], indirect=True)
 def test_the_time_of_a_request_is_not_idle_time(ao: Ao, work: Work) -> None:
     slow = write_profile(ao, "slow", input={"wait_seconds": 12}, limits={"idle_seconds": 10})
