@@ -285,8 +285,9 @@ async def _hear_answers(store: Store, owner: str, inputs: InputRequests | None) 
         if not inputs.is_waiting:
             continue
         try:
-            for one in store.answers_for(owner):
-                inputs.receive(one.request_id, one.answer or {})
+            with store.explaining():
+                for one in store.answers_for(owner):
+                    inputs.receive(one.request_id, one.answer or {})
         except RunnerError as error:
             if not is_told:
                 click.secho(f"! an answer from elsewhere cannot be read: {error}", fg="yellow", err=True)

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sqlite3
+from contextlib import closing
 
 from tests.process.runner.cli.asking import resolutions_of, tools_of, write_profile
 from tests.process.runner.cli.calling import SECONDS, Ao, at_a_terminal, miniature, read_until
@@ -98,3 +100,21 @@ def test_nobody_is_asked_without_a_terminal_or_by_a_profile_that_denies(ao: Ao) 
         profile = write_profile(ao, name, **fields)
         assert ao("run", "agent.yaml", "-p", "x", "--profile", profile).exit_code == 0
         assert (resolutions_of(ao, "last"), tools_of(ao, "last")) == ([], ["denied"])
+
+
+def test_a_store_that_cannot_be_read_for_a_while_is_told_once_and_answers_count_again(ao: Ao) -> None:
+    profile = write_profile(ao, "asks")
+
+    with at_a_terminal(ao, "run", "agent.yaml", "-p", "x", "--profile", profile) as (process, terminal):
+        read_until(terminal, PROMPT)
+        with closing(sqlite3.connect(ao.folder / "ao-home" / "ao.sqlite3")) as store:
+            store.execute("ALTER TABLE inputs RENAME TO taken_away")
+            read_until(terminal, b"! an answer from elsewhere cannot be read: ")
+            store.execute("ALTER TABLE taken_away RENAME TO inputs")
+        assert ao("answer", "last", "--deny").exit_code == 0
+        rest = read_until(terminal)
+        assert process.wait(SECONDS) == 0
+
+    assert b"answered elsewhere: declined" in rest
+    assert b"cannot be read" not in rest
+    assert resolutions_of(ao, "last") == [("declined", "person")]
