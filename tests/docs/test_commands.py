@@ -135,8 +135,10 @@ PAGES = [
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_of_a_page_run_as_written(page: Path, tmp_path: Path) -> None:
-    if not (ROOT / ".git").exists() or shutil.which("git") is None:
-        pytest.skip("this is no clone, or git is not there, so the commands of the pages are not tested in a fresh one")
+    if not (ROOT / ".git").exists():
+        pytest.skip("these files are no clone of the repository, and the commands of the pages are run in a fresh one")
+    if shutil.which("git") is None:
+        pytest.skip("git is not there, which clones the repository; .ci/toolchains installs it")
     skip_without("jq", "the example in bash")
     clone, home = tmp_path / "clone", tmp_path / "home"
     home.mkdir()

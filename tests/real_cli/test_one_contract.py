@@ -2,18 +2,16 @@
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import claude_agent_sdk
 import pytest
 
 from tests.process.executors.driver import installed
+from tests.real_cli.programs import CLAUDE_CLI, needs_claude_agent
 
-CLAUDE = Path(claude_agent_sdk.__file__).with_name("_bundled") / "claude"
 BLUEPRINT = {
     "name": "triage",
     "system_prompt": "You triage.",
@@ -28,20 +26,20 @@ PLAIN = ["--setting-sources=", "--tools="]
 PROFILES: dict[str, dict[str, Any]] = {
     "claude-code": {},
     "codex": {},
-    "claude-acp": {"environment": {"set": {"CLAUDE_CODE_EXECUTABLE": str(CLAUDE)}}},
+    "claude-acp": {"environment": {"set": {"CLAUDE_CODE_EXECUTABLE": str(CLAUDE_CLI)}}},
     "command": {
         "config": {
-            "argv": [str(CLAUDE), "-p", "--session-id={session_id}", "--system-prompt={system_prompt}", *PLAIN],
-            "resume_argv": [str(CLAUDE), "-p", "--resume={session_id}", *PLAIN],
+            "argv": [str(CLAUDE_CLI), "-p", "--session-id={session_id}", "--system-prompt={system_prompt}", *PLAIN],
+            "resume_argv": [str(CLAUDE_CLI), "-p", "--resume={session_id}", *PLAIN],
         }
     },
 }
 
 
-@pytest.mark.parametrize("executor", PROFILES)
+@pytest.mark.parametrize(
+    "executor", [pytest.param(name, marks=needs_claude_agent) if name == "claude-acp" else name for name in PROFILES]
+)
 def test_the_same_events_come_whatever_program_answers(executor: str, tmp_path: Path) -> None:
-    if executor == "claude-acp" and shutil.which("claude-agent-acp") is None:
-        pytest.skip("claude-agent-acp is not on PATH; .ci/toolchains installs it")
     for name, document in (
         ("agent.json", BLUEPRINT),
         ("answers.json", ANSWERS),

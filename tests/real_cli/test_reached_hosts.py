@@ -2,21 +2,16 @@
 
 import os
 import re
-import shutil
 from pathlib import Path
 
-import claude_agent_sdk
 import pytest
 
 from tests.conftest import StartModel
 from tests.process.executors.driver import installed, invocation, run
 from tests.real_cli.claude_code.claude import agent
+from tests.real_cli.programs import CLAUDE_CLI, STRACE, needs_claude_agent, needs_strace
 
-CLAUDE = Path(claude_agent_sdk.__file__).with_name("_bundled") / "claude"
-STRACE = ("strace", "-f", "-qq", "-e", "trace=connect", "-o")
 CONNECT = re.compile(r'_port=htons\((?P<port>\d+)\).*?"(?P<host>[^"]+)"')
-
-needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
 
 def reached_in(trace: Path) -> set[str]:
@@ -26,10 +21,10 @@ def reached_in(trace: Path) -> set[str]:
 
 
 @needs_strace
-@pytest.mark.parametrize("executor", ["ao-claude-code-exec", "ao-claude-acp-exec"])
+@pytest.mark.parametrize(
+    "executor", ["ao-claude-code-exec", pytest.param("ao-claude-acp-exec", marks=needs_claude_agent)]
+)
 def test_a_run_of_claude_reaches_its_model_only(executor: str, start_model: StartModel, tmp_path: Path) -> None:
-    if executor == "ao-claude-acp-exec" and shutil.which("claude-agent-acp") is None:
-        pytest.skip("claude-agent-acp is not on PATH; .ci/toolchains installs it")
     model = start_model({"text": "Hello."})
     ended = run(
         [*STRACE, str(tmp_path / "trace"), installed(executor)],
@@ -40,7 +35,7 @@ def test_a_run_of_claude_reaches_its_model_only(executor: str, start_model: Star
             "IS_SANDBOX": "1",
             "ANTHROPIC_BASE_URL": model.url,
             "ANTHROPIC_API_KEY": "sk-ant-model-sim",
-            "CLAUDE_CODE_EXECUTABLE": str(CLAUDE),
+            "CLAUDE_CODE_EXECUTABLE": str(CLAUDE_CLI),
         },
     )
 

@@ -49,7 +49,6 @@ def fail_over(primary: PostgresServer, standby: Standby, stopped: str) -> None:
     standby.promote()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stopped", ["walsender", "walreceiver"])
 def test_a_failover_to_a_synchronous_standby_loses_no_event_and_ends_no_run(
     stopped: str, primary: PostgresServer, standby: Standby, tmp_path: Path
@@ -86,7 +85,6 @@ def test_a_failover_to_a_synchronous_standby_loses_no_event_and_ends_no_run(
     assert ao("store", "check", AO_STORE=url).exit_code == 0
 
 
-@pytest.mark.slow
 def test_runs_outlive_a_primary_that_does_not_answer_any_more(tmp_path: Path) -> None:
     require_server()
     fleet = Fleet(tmp_path / "fleet")

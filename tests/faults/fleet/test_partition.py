@@ -38,7 +38,6 @@ def running_on(store: Store, host: str) -> list[int]:
     return [last_seq for (last_seq,) in store.fetch(query, (host,))]
 
 
-@pytest.mark.slow
 def test_a_host_that_is_cut_off_loses_its_runs_and_its_late_writes_are_refused(
     network: Network, database: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -71,7 +70,6 @@ def test_a_host_that_is_cut_off_loses_its_runs_and_its_late_writes_are_refused(
     assert outcomes == {"attempt_lost": 6, "completed": 14}
 
 
-@pytest.mark.slow
 def test_a_host_that_is_cut_off_in_a_transaction_holds_up_nobody(
     network: Network, database: tuple[str, str], tmp_path: Path
 ) -> None:

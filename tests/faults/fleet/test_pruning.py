@@ -4,7 +4,6 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.store import Store
@@ -25,7 +24,6 @@ def add_old_weeks(store: Store) -> None:
         store.write("INSERT INTO events (week, run_id, seq, last_seq, line) VALUES (?, 'old', 1, 1, '{}')", (week,))
 
 
-@pytest.mark.slow
 def test_pruning_beside_a_worker_gives_up_or_drops_old_weeks_and_no_event_of_a_run_is_lost(tmp_path: Path) -> None:
     require_server()
     fleet, ao = Fleet(tmp_path / "fleet"), ao_at(tmp_path)

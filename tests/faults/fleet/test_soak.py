@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.faults.fleet.soak import Fault, soak
 from tests.postgres_server import require_server
 
 
-@pytest.mark.slow
 def test_no_run_is_lost_or_doubled_when_a_worker_and_the_server_are_killed(tmp_path: Path) -> None:
     require_server()
 

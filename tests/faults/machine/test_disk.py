@@ -52,7 +52,6 @@ def test_a_person_reads_a_sentence_about_a_full_disk(tmp_path: Path) -> None:
     assert f"cannot write to {tmp_path / 'disk' / 'home' / 'ao.sqlite3'}: database or disk is full" in called.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "fill", "outcome"),
     [

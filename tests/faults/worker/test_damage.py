@@ -10,8 +10,6 @@ import pytest
 
 from tests.faults.worker.working import Home, until
 
-pytestmark = pytest.mark.slow
-
 PLACE = Path("outboxes/local/0")
 OPTIONS = ("--outbox-quota", str(4 << 20), "--lease", "600")
 

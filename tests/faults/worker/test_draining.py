@@ -2,14 +2,11 @@
 
 import signal
 
-import pytest
-
 from tests.faults.worker.working import Home, until
 
 LASTING = "100000 0.01"
 
 
-@pytest.mark.slow
 def test_one_sigterm_lets_twenty_runs_end_and_leaves_the_rest_in_the_queue(home: Home) -> None:
     runs = home.submit(20, "40 0.05")
     with home.worker("--concurrency", "20") as worker:

@@ -30,7 +30,6 @@ def kill_worker_and_keeper(worker: Working) -> None:
     worker.killed()
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("AOX-260")
 @pytest.mark.requirement("AOX-261")
 @pytest.mark.parametrize("kill", [kill_worker, kill_worker_and_keeper], ids=["worker", "keeper"])
@@ -63,7 +62,6 @@ signal.pause()
 """
 
 
-@pytest.mark.slow
 def test_of_tools_that_are_opened_without_end_so_many_are_noted_and_closed_when_the_worker_is_killed(
     home: Home,
 ) -> None:
@@ -83,7 +81,6 @@ def test_of_tools_that_are_opened_without_end_so_many_are_noted_and_closed_when_
     home.check([run_id])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_workers_killed_at_any_moment_lose_nothing_that_was_durable(home: Home, seed: int) -> None:
     chance = random.Random(seed)
@@ -101,7 +98,6 @@ def test_workers_killed_at_any_moment_lose_nothing_that_was_durable(home: Home, 
     assert set(home.outcomes()) <= {"completed", "attempt_lost"}
 
 
-@pytest.mark.slow
 def test_what_a_dead_worker_left_is_delivered_by_one_that_lives(home: Home) -> None:
     runs = home.submit(2, LASTING)
     with home.worker() as dead:

@@ -10,7 +10,6 @@ from tests.process.lifeline.leftovers import processes_in
 LASTING = "100000 0.01"
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("AOX-262")
 def test_a_worker_whose_store_is_locked_for_longer_than_the_lease_ends_its_runs_before(home: Home) -> None:
     runs = home.submit(2, LASTING)
@@ -35,7 +34,6 @@ def test_a_store_that_is_locked_for_a_moment_costs_nothing(home: Home) -> None:
     assert home.outcomes() == {"completed": 2}
 
 
-@pytest.mark.slow
 def test_a_worker_that_was_stopped_for_longer_than_its_lease_has_lost_its_runs(home: Home) -> None:
     runs = home.submit(2, LASTING)
     with home.worker("--lease", "1") as stopped:

@@ -7,12 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from tests.faults.worker.working import MINIATURES, NOTING, SECONDS, Home, Working, until
 from tests.process.lifeline.leftovers import processes_in
-
-pytestmark = pytest.mark.slow
 
 USUAL = ("--coordinator", "stdout", "--profile", str(MINIATURES / f"{NOTING}.py"))
 

@@ -134,7 +134,6 @@ def test_a_poll_endpoint_that_is_none_is_told_and_left(tmp_path: Path, path: obj
     play(tmp_path, act)
 
 
-@pytest.mark.slow
 def test_hostile_answers_of_the_server_end_one_run_at_most(tmp_path: Path) -> None:
     random = Random(SEED)
     asked = {

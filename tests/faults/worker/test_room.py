@@ -5,12 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.faults.worker.working import Home, until
 from tests.mounting import IN_A_MOUNT_OF_ITS_OWN, require_mounts
-
-pytestmark = pytest.mark.slow
 
 MANY = 4000
 

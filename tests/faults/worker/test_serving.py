@@ -311,7 +311,6 @@ def test_a_worker_that_nobody_answers_leaves_when_it_is_told_twice(tmp_path: Pat
     play(tmp_path, act)
 
 
-@pytest.mark.slow
 def test_what_is_left_because_the_server_is_away_is_delivered_by_the_next_worker(tmp_path: Path) -> None:
     async def act(scene: Scene) -> None:
         scene.enqueue("run_1", "20 0.01")

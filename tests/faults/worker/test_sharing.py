@@ -7,11 +7,7 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-
 from tests.faults.worker.working import MINIATURES, NOTING, SECONDS, Home, until
-
-pytestmark = pytest.mark.slow
 
 
 def test_two_workers_perform_each_of_forty_runs_once(home: Home) -> None:

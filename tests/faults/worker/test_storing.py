@@ -5,8 +5,6 @@ import os
 import shutil
 import signal
 
-import pytest
-
 from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.runs.attempt import ColdLauncher
@@ -64,7 +62,6 @@ def test_acknowledgements_that_a_crash_has_forgotten_double_nothing(home: Home) 
     assert heir.said("run was revoked") == 0
 
 
-@pytest.mark.slow
 def test_a_coordinator_that_goes_back_in_time_gets_everything_once(home: Home) -> None:
     runs = home.submit(2, "200 0")
     log = Heard()
@@ -89,7 +86,6 @@ def test_a_coordinator_that_goes_back_in_time_gets_everything_once(home: Home) -
     assert [len(home.events(run_id)) for run_id in runs] == [203, 203]
 
 
-@pytest.mark.slow
 def test_what_is_left_because_the_store_is_locked_is_delivered_by_the_next_worker(home: Home) -> None:
     run_id = home.submit_to("ses_1", "100 0.01")
     with home.worker("--lease", "600") as worker:
@@ -108,7 +104,6 @@ def test_what_is_left_because_the_store_is_locked_is_delivered_by_the_next_worke
     assert len(home.events(run_id)) == 103
 
 
-@pytest.mark.slow
 def test_a_worker_whose_store_is_damaged_leaves_and_keeps_the_events(home: Home) -> None:
     (run_id,) = home.submit()
     with home.store() as store:

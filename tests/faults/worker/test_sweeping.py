@@ -11,10 +11,11 @@ from tests.process.lifeline.leftovers import processes_in
 
 QUICK = str(MINIATURES / "answers_at_once.py")
 
-pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="processes are looked for in /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc").exists(), reason="there is no /proc, in which the test looks for processes"
+)
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("AOX-248")
 @pytest.mark.parametrize("starts", ["worker", "run"])
 def test_what_a_killed_worker_left_in_its_groups_is_ended_by_the_next_start(home: Home, starts: str) -> None:
@@ -47,7 +48,6 @@ def test_what_a_killed_worker_left_in_its_groups_is_ended_by_the_next_start(home
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_folders_of_a_killed_worker_are_removed_and_those_of_its_neighbour_stay(home: Home) -> None:
     temporary = home.folder.parent / "temporary"
     temporary.mkdir()

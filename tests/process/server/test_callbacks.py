@@ -10,8 +10,6 @@ from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
 from tests.process.server.conftest import Serve, Served, wait_for
 
-pytestmark = pytest.mark.thorough
-
 Answers = list[dict[str, Any]]
 
 

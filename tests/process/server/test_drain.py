@@ -81,7 +81,6 @@ def test_a_worker_elsewhere_drains_and_exits(
     assert drain(server, worker_id).status_code == 404
 
 
-@pytest.mark.slow
 def test_a_worker_that_does_not_know_of_drains_does_not_ask_without_pause(serve: Serve) -> None:
     server = serve("--no-worker")
     worker = {"worker_id": "remote-of-a-test"}

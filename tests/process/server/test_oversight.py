@@ -183,7 +183,6 @@ def test_an_action_is_recorded_with_the_role_of_its_token(serve: Serve) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_a_stopped_server_has_recorded_every_action_and_pages_list_them_all(serve: Serve, place: StorePlace) -> None:
     server = serve("--no-worker", home=place.home / "home", store=place.url)
     for number in range(230):

@@ -152,7 +152,6 @@ def test_a_refused_message_is_sent_again_with_its_id(served: Served, receiver: R
     assert len(set(receiver.ids)) == 1
 
 
-@pytest.mark.slow
 def test_a_dead_receiver_gets_its_messages_when_it_is_back(served: Served) -> None:
     with receiving() as gone:
         pass
@@ -172,7 +171,6 @@ def test_a_redirect_is_not_followed(served: Served, receiver: Receiver) -> None:
     wait_for(lambda: [one for one in deliveries(served, webhook) if one["problem"] == "the receiver answered 307"])
 
 
-@pytest.mark.slow
 def test_a_slow_receiver_delays_no_other(served: Served, receiver: Receiver) -> None:
     with receiving() as slow:
         slow.may_answer.clear()
@@ -183,7 +181,6 @@ def test_a_slow_receiver_delays_no_other(served: Served, receiver: Receiver) -> 
         assert len(deliveries(served, webhook)) == len(runs)
 
 
-@pytest.mark.slow
 def test_a_message_that_a_killed_server_was_sending_is_sent_again(
     serve: Serve, place: StorePlace, receiver: Receiver
 ) -> None:
@@ -201,7 +198,6 @@ def test_a_message_that_a_killed_server_was_sending_is_sent_again(
     assert len(set(receiver.ids)) == 1
 
 
-@pytest.mark.slow
 def test_a_message_is_given_up_after_three_days_and_may_be_sent_again(served: Served, receiver: Receiver) -> None:
     receiver.status = 500
     webhook = add_webhook(served, receiver.url)
@@ -220,7 +216,6 @@ def test_a_message_is_given_up_after_three_days_and_may_be_sent_again(served: Se
     assert served.client.post(retry).status_code == 404
 
 
-@pytest.mark.slow
 def test_two_servers_of_one_database_send_each_message_once(
     serve: Serve, postgres: PostgresServer, tmp_path: Path, receiver: Receiver
 ) -> None:
@@ -233,7 +228,6 @@ def test_two_servers_of_one_database_send_each_message_once(
     assert sorted(one.partition("/")[0] for one in receiver.ids) == sorted(runs)
 
 
-@pytest.mark.slow
 def test_a_webhook_hears_of_the_ends_between_its_creation_and_its_deletion(served: Served, receiver: Receiver) -> None:
     served.ended(echo(served))
     first = add_webhook(served, receiver.url)
@@ -277,7 +271,6 @@ def test_a_webhook_that_cannot_be_served_is_refused(served: Served) -> None:
     assert served.client.get("/webhooks").json()["webhooks"] == []
 
 
-@pytest.mark.slow
 def test_a_server_for_others_sends_to_private_addresses_only_if_it_is_told_to(serve: Serve, tmp_path: Path) -> None:
     for more, expected in (((), 422), (("--private-webhooks",), 201)):
         server = serve("--host", "0.0.0.0", "--no-worker", *more, home=tmp_path / f"home{expected}")  # noqa: S104

@@ -1,25 +1,19 @@
 """A real agent of the Agent Client Protocol, `claude-agent-acp` of npm, in front of the CLI of the Claude SDK."""
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
-
-import claude_agent_sdk
-import pytest
 
 from ao_model_simulator import claude_environment
 from tests.conftest import StartModel
 from tests.process.executors.driver import ExecutorProcess, Run, installed, invocation, run, wait_until
 from tests.real_cli.claude_code.claude import SEVERITY_SCHEMA, agent
 from tests.real_cli.claude_code.test_ending import processes_with
+from tests.real_cli.programs import CLAUDE_CLI, needs_claude_agent
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("claude-agent-acp") is None, reason="claude-agent-acp is not on PATH; .ci/toolchains installs it"
-)
+pytestmark = needs_claude_agent
 EXECUTOR = [installed("ao-claude-acp-exec")]
-CLI = Path(claude_agent_sdk.__file__).with_name("_bundled") / "claude"
 
 
 def call(command: str) -> dict[str, Any]:
@@ -28,7 +22,7 @@ def call(command: str) -> dict[str, Any]:
 
 def environment(url: str, home: Path, mark: str = "") -> dict[str, str]:
     (home / "tmp").mkdir(exist_ok=True)
-    ours = {"PATH": os.environ["PATH"], "CLAUDE_CODE_EXECUTABLE": str(CLI), "AO_TEST_MARK": mark}
+    ours = {"PATH": os.environ["PATH"], "CLAUDE_CODE_EXECUTABLE": str(CLAUDE_CLI), "AO_TEST_MARK": mark}
     return claude_environment(url, home) | ours
 
 

@@ -33,7 +33,6 @@ AWS_KEYS = {
             "ANTHROPIC_BEDROCK_BASE_URL",
             "/model/",
             id="Bedrock, by token",
-            marks=pytest.mark.slow,
         ),
         pytest.param(VERTEX, "ANTHROPIC_VERTEX_BASE_URL", "/projects/project-7/locations/europe-west1/", id="Vertex"),
     ],

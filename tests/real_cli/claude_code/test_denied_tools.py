@@ -17,17 +17,14 @@ def call(name: str, **tool_input: object) -> dict[str, object]:
     [
         pytest.param(call("Write", file_path="note", content="x"), {}, "Write", id="a file"),
         pytest.param(call("Bash", command="touch note"), {}, "Bash(touch *)", id="a command"),
-        pytest.param(
-            call("Bash", command="touch ../note && cat ../note"), {}, "Bash", id="commands", marks=pytest.mark.slow
-        ),
+        pytest.param(call("Bash", command="touch ../note && cat ../note"), {}, "Bash", id="commands"),
         pytest.param(
             call("Write", file_path="note", content="x"),
             {"permission_mode": "default"},
             "Write",
             id="asking nobody",
-            marks=pytest.mark.slow,
         ),
-        pytest.param(call("Read", file_path="/etc/hosts"), {}, "Read", id="elsewhere", marks=pytest.mark.slow),
+        pytest.param(call("Read", file_path="/etc/hosts"), {}, "Read", id="elsewhere"),
     ],
 )
 def test_a_denied_call_says_what_allows_it_and_that_does(
@@ -69,7 +66,6 @@ def test_a_page_is_allowed_by_its_host(start_claude: StartClaude) -> None:
             {"tools": ["Read"]},
             "it is not available: add Write to tools (executor_config)",
             id="left out",
-            marks=pytest.mark.slow,
         ),
         pytest.param(
             call("Write", file_path="note", content="x"),
@@ -93,7 +89,6 @@ def test_a_call_that_no_further_rule_allows_says_what_stands_against_it(
     assert (finished["status"], finished["error"]) == ("denied", error)
 
 
-@pytest.mark.slow
 def test_what_the_cli_protects_is_written_without_permissions(start_claude: StartClaude, tmp_path: Path) -> None:
     asked = call("Write", file_path=".git/config", content="x")
     start_claude(asked, {"text": "Done."}).run(executor_config={"permission_mode": "bypassPermissions"})

@@ -56,7 +56,7 @@ def require_reset_of(run: Run, resets_at: int) -> None:
     assert (run.error["retryable"], run.error["origin"], run.exit_code) == (True, "provider", 75)
 
 
-@pytest.mark.parametrize("limit", ["five_hour", pytest.param("seven_day_opus", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("limit", ["five_hour", pytest.param("seven_day_opus")])
 def test_a_reached_limit_is_an_exceeded_quota_until_its_reset(start_claude: StartClaude, limit: str) -> None:
     resets_at = in_hours()
     claude = start_claude(refusal(resets_at, limit), env=SUBSCRIPTION)

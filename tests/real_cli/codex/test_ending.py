@@ -11,7 +11,8 @@ from tests.process.executors.driver import wait_until
 from tests.real_cli.claude_code.test_ending import processes_with
 from tests.real_cli.codex.codex import command
 from tests.real_cli.codex.conftest import StartCodex
-from tests.real_cli.test_reached_hosts import STRACE, needs_strace, reached_in
+from tests.real_cli.programs import STRACE, needs_strace
+from tests.real_cli.test_reached_hosts import reached_in
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a lifeline needs Linux")

@@ -13,7 +13,6 @@ from tests.process.runner.cli.asking import events_of, resolutions_of, tools_of,
 from tests.process.runner.cli.calling import SECONDS, Ao
 from tests.process.server.conftest import Served, wait_for
 
-pytestmark = pytest.mark.thorough
 Work = Callable[[], Any]
 
 

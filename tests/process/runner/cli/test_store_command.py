@@ -99,7 +99,6 @@ def test_a_migration_says_from_which_layout(ao: Ao, store: str) -> None:
     assert ao("store", "migrate", AO_STORE=store).stdout == f"✓ {name} has layout {len(LAYOUTS)} already\n"
 
 
-@pytest.mark.slow
 def test_a_worker_of_the_layout_before_goes_on_working(ao: Ao, store: str, sql: "psycopg.Connection[Any]") -> None:
     submit = ("submit", "agent.yaml", "-p", "hi", "--profile", "echo", "--wait")
     with working(ao, store, "a"):
@@ -237,7 +236,6 @@ def test_runs_whose_worker_is_gone_are_told_with_their_host(
     assert Finding("store", "note", told, "a worker or `ao runs` ends them") in [*judge_server("x", look(place))]
 
 
-@pytest.mark.slow
 def test_old_weeks_are_dropped_whole_and_a_week_with_an_open_run_stays(
     ao: Ao, store: str, sql: "psycopg.Connection[Any]"
 ) -> None:
@@ -262,7 +260,6 @@ def test_old_weeks_are_dropped_whole_and_a_week_with_an_open_run_stays(
         assert ao("result", kept, AO_STORE=store).stdout == "hi\n"
 
 
-@pytest.mark.slow
 def test_a_run_whose_events_were_dropped_says_so(ao: Ao, store: str, sql: "psycopg.Connection[Any]") -> None:
     run = perform(ao, store, miniature("answers_at_once"))
     move_back(sql, run, 8)
@@ -279,7 +276,6 @@ def test_a_run_whose_events_were_dropped_says_so(ao: Ao, store: str, sql: "psyco
     assert ao("result", resumed, AO_STORE=store).exit_code == 0
 
 
-@pytest.mark.slow
 def test_nothing_is_dropped_while_another_session_reads_the_events(
     ao: Ao, store: str, sql: "psycopg.Connection[Any]"
 ) -> None:

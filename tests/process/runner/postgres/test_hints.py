@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 
 import psycopg
-import pytest
 
 from ao_runner.store.deliveries import Webhook
 from ao_runner.store.opening import StorePlace
@@ -27,7 +26,6 @@ from tests.process.runner.postgres.acting import (
 NOWHERE = "postgresql://ao@127.0.0.1:1/nothing"
 
 
-@pytest.mark.slow
 def test_a_heartbeat_of_a_thousand_runs_writes_one_row(place: StorePlace) -> None:
     written = ("n_tup_ins", "n_tup_upd", "n_tup_del")
     with opened(place) as store:

@@ -117,7 +117,6 @@ def test_a_fault_in_a_schema_is_shown_with_its_path_as_one_types(server: Served,
     expect(problems(page, "output_schema")).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_a_schema_is_validated_sampled_and_previewed(server: Served, open_page: Open) -> None:
     page = open_page(f"{server.url}/ui/agents/_new")
     page.get_by_role("tab", name="Input Schema").click()
@@ -145,7 +144,6 @@ def test_a_schema_is_validated_sampled_and_previewed(server: Served, open_page: 
     expect(page.locator("#input-verdict")).to_contain_text("No sample was found that fits")
 
 
-@pytest.mark.slow
 def test_a_failed_validation_is_mended_by_another_schema(server: Served, open_page: Open) -> None:
     add_strict(server, {"level": "medium"})
     page = open_page(f"{server.url}/ui/agents/strict/run")
@@ -195,7 +193,6 @@ def test_a_change_of_somebody_else_is_not_overwritten_unseen(server: Served, ope
     assert server.client.get("/agents/strict").json()["description"] == "mine"
 
 
-@pytest.mark.slow
 def test_an_agent_is_duplicated_deactivated_and_deleted(server: Served, open_page: Open) -> None:
     add_strict(server, {})
     page = open_page(f"{server.url}/ui/agents")
@@ -219,7 +216,6 @@ def test_an_agent_is_duplicated_deactivated_and_deleted(server: Served, open_pag
     assert [agent["name"] for agent in server.client.get("/agents").json()] == ["strict-copy"]
 
 
-@pytest.mark.slow
 def test_the_list_counts_the_runs_of_each_agent(share: Serve, shared_store: str) -> None:
     server = share("--no-worker", store=shared_store)
     add_strict(server, {})
@@ -281,7 +277,6 @@ def test_a_form_that_is_sent_twice_queues_one_run(served: Served) -> None:
     assert len(served.client.get("/runs").json()["runs"]) == 2
 
 
-@pytest.mark.slow
 def test_a_run_can_ask_for_a_named_schema(server: Served, open_page: Open) -> None:
     server.client.post("/schemas", json={"name": "level-1", "schema": {"required": ["level"]}}).raise_for_status()
     script = {"answers": [{"json": {"level": 3}}]}
@@ -298,7 +293,6 @@ def test_a_run_can_ask_for_a_named_schema(server: Served, open_page: Open) -> No
     assert server.client.post("/ui/schemas/level-1/delete").status_code == 409
 
 
-@pytest.mark.slow
 def test_a_named_schema_is_created_with_checks_and_deleted(server: Served, open_page: Open) -> None:
     page = open_page(f"{server.url}/ui/schemas")
     page.get_by_role("link", name="New schema").click()
@@ -317,7 +311,6 @@ def test_a_named_schema_is_created_with_checks_and_deleted(server: Served, open_
     expect(page.locator(".empty")).to_contain_text("No schema yet")
 
 
-@pytest.mark.slow
 def test_no_page_has_a_serious_fault(server: Served, open_page: Open) -> None:
     for path in ("/ui/agents", "/ui/schemas"):
         check_page(open_page, f"{server.url}{path}")
@@ -329,7 +322,6 @@ def test_no_page_has_a_serious_fault(server: Served, open_page: Open) -> None:
         assert len(server.client.get(path, headers={"accept": "text/html"}).content) < MAX_BYTES
 
 
-@pytest.mark.slow
 def test_each_tab_and_the_preview_have_no_serious_fault(server: Served, open_page: Open) -> None:
     def look(page: Page, show: Callable[[Page], None]) -> None:
         from tests.process.server.ui.test_looks import serious_faults

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
@@ -49,7 +48,6 @@ def test_a_list_shows_a_run_that_begins_and_ends_meanwhile(scripted: Served, ope
     assert scripted.ended(run_id)["status"] == "completed"
 
 
-@pytest.mark.slow
 def test_inbox_costs_and_workers_follow_the_store(scripted: Served, open_page: Open) -> None:
     inbox, usage, workers, watched = (
         open_page(f"{scripted.url}/ui/{one}") for one in ("inbox", "usage", *["workers"] * 2)
@@ -82,7 +80,6 @@ def test_a_run_is_watched_until_its_result_and_cancelled(scripted: Served, open_
     assert scripted.ended(run_id)["status"] == "stopped"
 
 
-@pytest.mark.slow
 def test_a_page_that_loses_its_server_comes_back_without_a_doubled_entry(serve: Serve, open_page: Open) -> None:
     first = serve("--no-worker")
     add_scripted(first, "counting")
@@ -126,7 +123,6 @@ def test_the_pieces_of_a_message_that_never_ends_are_one_entry(scripted: Served,
     expect(page.locator("#timeline .delta")).to_contain_text("the end so far")
 
 
-@pytest.mark.slow
 def test_what_a_run_did_before_it_failed_stays_on_its_page(scripted: Served, open_page: Open) -> None:
     run_id = start_scripted(scripted, "crashing")["run_id"]
     page = open_page(f"{scripted.url}/ui/runs/{run_id}")
@@ -134,7 +130,6 @@ def test_what_a_run_did_before_it_failed_stays_on_its_page(scripted: Served, ope
     expect(page.locator("#timeline")).to_contain_text("Half of it is done.")
 
 
-@pytest.mark.slow
 def test_a_session_shows_its_next_run_when_it_is_resumed(scripted: Served, open_page: Open) -> None:
     ids = start_scripted(scripted, "chatting", "How are you?")
     scripted.ended(ids["run_id"])
@@ -146,7 +141,6 @@ def test_a_session_shows_its_next_run_when_it_is_resumed(scripted: Served, open_
     expect(page.locator("#head tbody tr")).to_have_count(2)
 
 
-@pytest.mark.slow
 def test_a_parent_leads_to_its_children_and_back(scripted: Served, open_page: Open) -> None:
     parent = start_scripted(scripted, "waiting")["session_id"]
     page = open_page(f"{scripted.url}/ui/sessions/{parent}")

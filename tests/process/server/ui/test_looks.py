@@ -1,6 +1,5 @@
 """Every page in both colours and on a narrow screen, by keyboard, with hostile texts, and for everybody's rights."""
 
-import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Page, expect
 
@@ -35,7 +34,6 @@ def test_empty_pages_have_no_serious_fault(scripted: Served, open_page: Open) ->
         check_page(open_page, f"{scripted.url}{path}")
 
 
-@pytest.mark.slow
 def test_a_page_with_runs_of_all_kinds_has_no_serious_fault(scripted: Served, open_page: Open) -> None:
     kinds = ("reviewer", "stubborn", "crashing", "hostile", "chatting")
     ids = {name: start_scripted(scripted, name) for name in kinds}

@@ -1,0 +1,30 @@
+"""Programs that tests of real CLIs need, and the marks of tests whose program may be missing."""
+
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+_SDK: Final = find_spec("claude_agent_sdk")  # not imported, which takes a second
+CLAUDE_CLI: Final = Path(str(_SDK and _SDK.origin)).with_name("_bundled") / "claude"
+"""The CLI that the wheel of the Claude SDK contains."""
+STRACE: Final = ("strace", "-f", "-qq", "-e", "trace=connect", "-o")
+"""Writes the connections of a program and its children to the file that follows."""
+
+
+def _why_strace_cannot_run() -> str:
+    if shutil.which("strace") is None:
+        return "strace is not installed; .ci/toolchains installs it"
+    tried = subprocess.run([*STRACE, "/dev/null", "true"], capture_output=True, text=True, check=False)
+    return "" if tried.returncode == 0 else f"strace exits with {tried.returncode} here: {tried.stderr.strip()}"
+
+
+_NO_STRACE: Final = _why_strace_cannot_run()
+
+needs_claude_agent = pytest.mark.skipif(
+    shutil.which("claude-agent-acp") is None, reason="claude-agent-acp is not on PATH; .ci/toolchains installs it"
+)
+needs_strace = pytest.mark.skipif(bool(_NO_STRACE), reason=_NO_STRACE or "it can run")
