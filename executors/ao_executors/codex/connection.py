@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-from ao_executors import VERSION
 from ao_executors.codex.api_errors import RetryPolicy, failure_of
 from ao_executors.codex.approvals import Approvals, deny
 from ao_executors.codex.arguments import MCP_SECONDS, is_native, mcp_servers, thread_parameters
-from ao_executors.codex.process import RetryLog
+from ao_executors.codex.process import RetryLog, failure_of_end
 from ao_executors.codex.rpc import AppServer, Message, ServerEnded, ServerError
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.codex.turn_events import ToolEvents, Transcript
@@ -24,9 +23,6 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound, Usage, UsageFigures
 
 _INTERRUPT_SECONDS: Final = 3.0
-_CLIENT: Final = {"name": "ao-codex-exec", "title": None, "version": VERSION}
-_CAPABILITIES: Final = {"experimentalApi": True}
-"""For the model's calls as it wrote them, and for ending the terminals that a turn has left."""
 _UNKNOWN_SESSION: Final = ("no rollout found", "invalid session id", "thread not found", "not found for thread")
 _BUSY: Final = "already has an active writer"
 _FREE_SECONDS: Final = 1.5
@@ -45,14 +41,12 @@ async def connection(context: RunContext, server: AppServer, log: RetryLog) -> A
     """
     server.handler = deny
     try:
-        await server.call("initialize", clientInfo=_CLIENT, capabilities=_CAPABILITIES)
-        await server.notify("initialized")
         configured = (await server.call("config/read"))["config"].get("mcp_servers") or {}
         thread = await _open_thread(context, server, configured)
         unavailable = await _unavailable_servers(context, server)
         yield CodexConnection(server, log, thread, unavailable)
     except ServerEnded as error:
-        raise _failure_of_end(error) from error
+        raise failure_of_end(error) from error
 
 
 async def _open_thread(context: RunContext, server: AppServer, configured: Iterable[str]) -> Message:
@@ -124,11 +118,6 @@ async def _unavailable_servers(context: RunContext, server: AppServer) -> dict[s
     return dict(sorted(broken.items()))
 
 
-def _failure_of_end(error: ServerEnded) -> RunFailed:
-    is_killed = error.exit_code is not None and error.exit_code < 0
-    return RunFailed(ErrorType.INTERNAL_ERROR, str(error), origin="environment", retryable=is_killed)
-
-
 class CodexConnection:
     """A thread of a running app server, for one conversation at a time."""
 
@@ -171,7 +160,7 @@ class CodexConnection:
         try:
             yield codex
         except ServerEnded as error:
-            raise _failure_of_end(error) from error
+            raise failure_of_end(error) from error
         finally:
             self.server.handler = deny
             self.total_tokens = codex.total_tokens
@@ -199,6 +188,7 @@ class CodexConversation:
         self._tools = ToolEvents(task.events)
         self._retries = RetryPolicy.of(task.config)
         self._turn_id = ""
+        self._is_active = False
         self._total: Message | None = None
         self._answers = 0
         self._calls_before = 0
@@ -221,20 +211,23 @@ class CodexConversation:
             ServerEnded: The CLI ended.
         """
         self._transcript.begin_turn()
-        started = await self._server.call(
-            "turn/start",
-            threadId=self._connection.session_id,
-            input=[{"type": "text", "text": text, "text_elements": []}],
-            outputSchema=self._native_schema(),
+        self._is_active = False
+        starting = asyncio.ensure_future(
+            self._server.call(
+                "turn/start",
+                threadId=self._connection.session_id,
+                input=[{"type": "text", "text": text, "text_elements": []}],
+                outputSchema=self._native_schema(),
+            )
         )
-        self._turn_id = started["turn"]["id"]
         has_ended = False
         try:
+            self._turn_id = (await asyncio.shield(starting))["turn"]["id"]
             turn = await self._read_turn()
             has_ended = True
         finally:
             if not has_ended:
-                await self._interrupt()
+                await self._interrupt(starting)
         return self._end_turn(turn)
 
     def _deny(self, call_id: str, reason: str) -> None:
@@ -246,11 +239,17 @@ class CodexConversation:
             return None
         return strict_schema(native_schema(contract.format.schema).document)
 
-    async def _interrupt(self) -> None:
-        """Interrupt a running turn and its tools."""
+    async def _interrupt(self, starting: asyncio.Future[Message]) -> None:
+        """Interrupt a turn, which may only be starting, and its tools."""
         try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
-                await self._server.call("turn/interrupt", threadId=self._connection.session_id, turnId=self._turn_id)
+                self._turn_id = (await starting)["turn"]["id"]
+                while not self._is_active:  # until then the server refuses an interrupt
+                    await self._next()
+                with suppress(ServerError):  # it has just ended by itself
+                    await self._server.call(
+                        "turn/interrupt", threadId=self._connection.session_id, turnId=self._turn_id
+                    )
                 while (await self._next())["method"] != "turn/completed":
                     pass
         except (ServerEnded, ServerError, TimeoutError):
@@ -262,6 +261,7 @@ class CodexConversation:
             notification = await self._server.next_notification()
             params = notification.get("params") or {}
             if self._turn_id in (params.get("turnId"), (params.get("turn") or {}).get("id")):
+                self._is_active = self._is_active or notification["method"] == "turn/started"
                 return notification
             if notification["method"] == "thread/tokenUsage/updated" and self._total is None:
                 self._connection.total_tokens = params["tokenUsage"]["total"]  # of an earlier run, after a resume

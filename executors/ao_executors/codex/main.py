@@ -62,8 +62,9 @@ async def connect(context: RunContext) -> "AsyncIterator[CodexConnection]":
 
     # In threads, so that heartbeats and a cancel work meanwhile.
     process = await asyncio.to_thread(import_module, "ao_executors.codex.process")
+    importing = asyncio.create_task(asyncio.to_thread(import_module, "ao_executors.codex.connection"))
     async with process.started_codex(context) as (server, log):
-        module = await asyncio.to_thread(import_module, "ao_executors.codex.connection")
+        module = await importing
         async with module.connection(context, server, log) as connected:
             yield connected
 

@@ -1,19 +1,21 @@
 """Start and end the process of the CLI."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
+from ao_executors import VERSION
 from ao_executors.codex.api_errors import delay_in
 from ao_executors.codex.arguments import server_arguments, server_environment
 from ao_executors.codex.cli import find_codex
-from ao_executors.codex.rpc import AppServer
-from ao_executors.core import RunContext
+from ao_executors.codex.rpc import AppServer, ServerEnded
+from ao_executors.core import RunContext, RunFailed
 from ao_executors.core.program import Program
 from ao_lifeline.removal import remove_tree
+from ao_protocol.errors import ErrorType
 from ao_protocol.framing import LineSplitter
 
 _STDERR_BYTES: Final = 4096
@@ -23,6 +25,12 @@ _LEAVE_SECONDS: Final = 1.0
 _TERMINATE_SECONDS: Final = 2.0
 _LATE_SECONDS: Final = 2.0
 """How long the log may lag behind the message about the same retry."""
+_LOST_RACE: Final = "failed to initialize sqlite state runtime"
+"""What CLI 0.163 ends with if another one creates the database of a new home in the same moment."""
+_MOST_STARTS: Final = 5
+_CLIENT: Final = {"name": "ao-codex-exec", "title": None, "version": VERSION}
+_CAPABILITIES: Final = {"experimentalApi": True}
+"""For the model's calls as it wrote them, and for ending the terminals that a turn has left."""
 
 
 class RetryLog:
@@ -49,10 +57,10 @@ class RetryLog:
 
 @asynccontextmanager
 async def started_codex(context: RunContext) -> AsyncIterator[tuple[AppServer, RetryLog]]:
-    """Start the app server for a run's context. Leaving the block ends it and all its descendants.
+    """Start the app server for a run's context and initialize it. Leaving the block ends it and all its descendants.
 
     Raises:
-        RunFailed: The program is missing (`dependency_missing`).
+        RunFailed: The program is missing (`dependency_missing`), or it ended.
     """
     codex, log = find_codex(context.config), RetryLog()
     folder = mkdtemp(prefix="ao-codex-")
@@ -60,26 +68,49 @@ async def started_codex(context: RunContext) -> AsyncIterator[tuple[AppServer, R
         environment = server_environment(context, folder)
         if home := environment.get("CODEX_HOME"):  # the CLI creates its usual home only
             await asyncio.to_thread(Path(home).mkdir, parents=True, exist_ok=True)
-        program = Program(
-            [str(codex), *server_arguments(context)],
-            cwd=context.project_dir,
-            env=environment,
-            stop_seconds=_TERMINATE_SECONDS,
-            max_stderr_bytes=_STDERR_BYTES,
-            takes_input=True,
-        )
-        program.on_stderr = log.feed
-        async with program:
-            server = AppServer(program)
-            reading = asyncio.ensure_future(server.read())
-            try:
+        for further_starts in reversed(range(_MOST_STARTS)):
+            async with _running(context, codex, environment, log) as server:
+                try:
+                    await server.call("initialize", clientInfo=_CLIENT, capabilities=_CAPABILITIES)
+                except ServerEnded as error:
+                    if further_starts and _LOST_RACE in error.told:
+                        continue
+                    raise failure_of_end(error) from error
+                await server.notify("initialized")
                 yield server, log
-            finally:  # it exits by itself, so that its session can be resumed
-                program.close_stdin()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_LEAVE_SECONDS):
-                        await program.wait()
-                reading.cancel()
-                await asyncio.wait({reading})
+                return
     finally:
         await asyncio.to_thread(remove_tree, folder)
+
+
+def failure_of_end(error: ServerEnded) -> RunFailed:
+    """Return the failure of a run whose CLI ended; it may be tried again if a signal ended the CLI."""
+    is_killed = error.exit_code is not None and error.exit_code < 0
+    return RunFailed(ErrorType.INTERNAL_ERROR, str(error), origin="environment", retryable=is_killed)
+
+
+@asynccontextmanager
+async def _running(
+    context: RunContext, codex: Path, environment: Mapping[str, str], log: RetryLog
+) -> AsyncIterator[AppServer]:
+    program = Program(
+        [str(codex), *server_arguments(context)],
+        cwd=context.project_dir,
+        env=environment,
+        stop_seconds=_TERMINATE_SECONDS,
+        max_stderr_bytes=_STDERR_BYTES,
+        takes_input=True,
+    )
+    program.on_stderr = log.feed
+    async with program:
+        server = AppServer(program)
+        reading = asyncio.ensure_future(server.read())
+        try:
+            yield server
+        finally:  # it exits by itself, so that its session can be resumed
+            program.close_stdin()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVE_SECONDS):
+                    await program.wait()
+            reading.cancel()
+            await asyncio.wait({reading})

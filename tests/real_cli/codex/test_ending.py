@@ -1,5 +1,6 @@
-"""A run that is killed leaves no process behind, and a run reaches no other host than the model's."""
+"""What a killed run leaves behind, what a cancelled one ends, and which hosts a run reaches."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -26,6 +27,27 @@ def test_nothing_is_left_when_the_executor_is_killed(start_codex: StartCodex, sa
         executor.signal(signal.SIGKILL)
         assert executor.wait() == -signal.SIGKILL
         wait_until(lambda: not processes_with(mark))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the CLI is found in /proc")
+@pytest.mark.requirement("AOX-068")
+def test_a_cancel_while_a_turn_begins_ends_that_turn_only(start_codex: StartCodex) -> None:
+    mark = uuid4().hex
+    answers = [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]
+    codex = start_codex(*answers, satisfied=False, env={"AO_TEST_MARK": mark})
+    with codex.start(control={"stdin": "open", "turns": True}) as executor:
+        assert executor.read_run()[-1]["result_text"] == "One."
+        (cli,) = (process for process in processes_with(mark) if name_of(process) == "codex")
+        os.kill(cli, signal.SIGSTOP)
+        executor.write_turn("run_2", "Go on")
+        executor.read_until("session_bound")
+        executor.write_line({"type": "cancel"})
+        os.kill(cli, signal.SIGCONT)
+        assert executor.read_run()[-1]["error"]["type"] == "cancelled"
+        executor.write_turn("run_3", "And now?")
+        assert executor.read_run()[-1]["event_type"] == "result"
+        executor.write_line({"type": "shutdown"})
+        assert executor.wait() == 0
 
 
 def name_of(process: int) -> str:

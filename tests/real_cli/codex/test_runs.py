@@ -1,6 +1,7 @@
 """Runs, sessions and streaming: what the model reads, and what the events say."""
 
 import json
+from contextlib import ExitStack
 
 import pytest
 
@@ -23,6 +24,14 @@ def test_a_run_streams_its_answer_and_leaves_no_file(start_codex: StartCodex) ->
     assert run.terminal["usage"]["input_tokens"] == 100
     assert run.of_type("session_bound")[0]["model"]
     assert list(codex.temporary.iterdir()) == list(codex.project.iterdir()) == []
+
+
+@pytest.mark.requirement("AOX-200")
+def test_runs_that_begin_at_once_in_a_new_home_all_answer(start_codex: StartCodex) -> None:
+    codex = start_codex(*[{"text": "Hello."}] * 4)
+    with ExitStack() as running:
+        executors = [running.enter_context(codex.start(run_id=f"run_{number}")) for number in range(4)]
+        assert [executor.read_run()[-1]["event_type"] for executor in executors] == ["result"] * 4
 
 
 @pytest.mark.requirement("AOX-055", "AOX-078")
