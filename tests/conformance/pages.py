@@ -17,10 +17,12 @@ from pathlib import Path
 from ao_conformance.reports import REPORT_KINDS
 from ao_conformance.subject import USUAL_SHELL_TOOL
 from ao_conformance.suite import Plan, run_suite
-from ao_conformance.vectors import load_process_vectors
+from ao_conformance.tally import KnownFailing, load_known_failing
+from ao_conformance.vectors import load_process_vectors, requirements_by_id
 from ao_conformance.verdict import SuiteResult, Verdict
 from tests.process.executors.driver import installed
 from tests.process.executors.examples.building import PROGRAMS, build_example, is_there
+from tests.real_cli.programs import CLAUDE_CLI
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "executors" / "examples"
@@ -35,6 +37,8 @@ class Claim:
     level: str
     base: str | None = None
     """A file with the defaults of its invocations, by its path in the project."""
+    known: str | None = None
+    """A file with the rules that it cannot keep, each with the reason, by its path in the project."""
     environment: Mapping[str, str] = field(default_factory=dict)
     shell_tool: tuple[str, str] = USUAL_SHELL_TOOL
     jobs: int = 4
@@ -48,7 +52,8 @@ class Claim:
         base = () if self.base is None else ("--base", self.base)
         tool = () if self.shell_tool == USUAL_SHELL_TOOL else ("--shell-tool", ":".join(self.shell_tool))
         environment = (part for name, value in self.environment.items() for part in ("--env", f"{name}={value}"))
-        return (*base, *tool, *environment)
+        known = () if self.known is None else ("--known-failing", self.known)
+        return (*base, *known, *tool, *environment)
 
 
 CLAUDE_ENVIRONMENT = {"IS_SANDBOX": "1", "CLAUDE_CODE_MAX_RETRIES": "1"}
@@ -72,6 +77,14 @@ CLAIMS = [
         level="standard",
         base="docs/conformance/codex-base.json",
         shell_tool=("exec_command", "cmd"),
+    ),
+    Claim(
+        name="claude-acp",
+        command=[installed("ao-claude-acp-exec")],
+        level="standard",
+        base="docs/conformance/claude-acp-base.json",
+        known="docs/conformance/claude-acp-known.txt",
+        environment=CLAUDE_ENVIRONMENT | {"CLAUDE_CODE_EXECUTABLE": str(CLAUDE_CLI)},
     ),
     Claim("echo", [installed("ao-echo-exec")], "standard"),
     Claim("procedural", [installed("ao-procedural-exec")], "standard"),
@@ -106,12 +119,15 @@ def claims_that_can_be_judged(names: Sequence[str], folder: Path) -> Iterator[Cl
 
 def judge_claim(claim: Claim) -> SuiteResult:
     """Play the suite at an executor, with everything that it needs."""
+    rules = frozenset(requirements_by_id())
+    known = KnownFailing() if claim.known is None else load_known_failing(ROOT / claim.known, rules)
     return run_suite(
         Plan(
             command=tuple(claim.command),
             level=claim.level,
             vectors=load_process_vectors(),
             base={} if claim.base is None else json.loads((ROOT / claim.base).read_text(encoding="utf-8")),
+            known_failing=known,
             environment=claim.environment,
             shell_tool=claim.shell_tool,
             jobs=claim.jobs,
@@ -143,6 +159,7 @@ def page_of(claim: Claim, result: SuiteResult, built: Path) -> str:
         *result.command,
     )
     page = REPORT_KINDS["markdown"](replace(result, command=command)).replace(f"{built}/", f"{EXAMPLES}/")
+    page = page.replace(f"={ROOT}/", '="$PWD"/')
     for folder in (Path(installed("ao")).parent, ROOT):
         page = page.replace(f"{folder}/", "")
     return page

@@ -43,6 +43,12 @@ def test_a_page_has_the_whole_command_without_folders_of_this_machine(name: str,
     assert command_on_the_page(claim_of(name, tmp_path), tmp_path) == command
 
 
+def test_a_variable_with_a_file_of_the_checkout_names_no_folder_of_this_machine(tmp_path: Path) -> None:
+    claim = replace(claim_of("echo", tmp_path), environment={"CLI": f"{ROOT}/executors/cli"})
+    command = command_on_the_page(claim, tmp_path)
+    assert command == 'ao conformance run --level standard --env CLI="$PWD"/executors/cli --jobs 4 -- ao-echo-exec'
+
+
 def test_the_suite_takes_the_options_that_stand_on_a_page() -> None:
     command = CLAUDE.replace("ao conformance run", f"{installed('ao')} conformance run --list", 1)
     listed = subprocess.run(
