@@ -40,6 +40,8 @@ class Claim:
     known: str | None = None
     """A file with the rules that it cannot keep, each with the reason, by its path in the project."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    agent: str | None = None
+    """The program behind it, if one has to install it."""
     shell_tool: tuple[str, str] = USUAL_SHELL_TOOL
     jobs: int = 4
     out_of_reach: frozenset[str] | None = None
@@ -85,6 +87,7 @@ CLAIMS = [
         base="docs/conformance/claude-acp-base.json",
         known="docs/conformance/claude-acp-known.txt",
         environment=CLAUDE_ENVIRONMENT | {"CLAUDE_CODE_EXECUTABLE": str(CLAUDE_CLI)},
+        agent="claude-agent-acp",
     ),
     Claim("echo", [installed("ao-echo-exec")], "standard"),
     Claim("procedural", [installed("ao-procedural-exec")], "standard"),
@@ -104,8 +107,9 @@ def claims_that_can_be_judged(names: Sequence[str], folder: Path) -> Iterator[Cl
     for claim in CLAIMS:
         if names and claim.name not in names:
             continue
-        if shutil.which(claim.command[0]) is None:
-            print(f"!! {claim.name}: {claim.command[0]} cannot be started here; its page stays as it is", flush=True)
+        missing = [name for name in (claim.command[0], claim.agent) if name and shutil.which(name) is None]
+        if missing:
+            print(f"!! {claim.name}: {missing[0]} cannot be started here; its page stays as it is", flush=True)
             continue
         yield claim
     for language in BUILT:

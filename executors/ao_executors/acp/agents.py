@@ -33,6 +33,7 @@ class Agent:
         resumes: Whether an earlier session can be continued in a new process.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
         errors: Error types by a text in an error, in lower case, of the agent; the first that is found counts.
+        expands_variables: Whether it expands `${NAME}` in texts of MCP servers, as the Claude CLI does.
         unknown_session: Texts, in lower case, of an error for a session that the agent does not know.
     """
 
@@ -51,6 +52,7 @@ class Agent:
     resumes: bool = False
     counts_turns: bool = False
     errors: Mapping[str, ErrorType] = field(default_factory=dict)
+    expands_variables: bool = False
     unknown_session: tuple[str, ...] = ("resource not found", "session not found", "unknown session")
 
     @property
@@ -116,6 +118,7 @@ CLAUDE: Final = Agent(
                 "promptSuggestions": False,
                 "settingSources": [],
                 "strictMcpConfig": True,
+                "verbatimPrompts": True,  # `/command` and `@file` are text
                 "maxTurns": "{max_turns}",
             }
         },
@@ -130,10 +133,14 @@ CLAUDE: Final = Agent(
         '"errorkind": "model_not_found"': ErrorType.MODEL_NOT_FOUND,
         '"errorkind": "server_error"': ErrorType.PROVIDER_UNAVAILABLE,
         '"errorkind": "overloaded"': ErrorType.PROVIDER_UNAVAILABLE,
+        '"errorkind": "max_output_tokens"': ErrorType.OUTPUT_TRUNCATED,
+        "empty or malformed response": ErrorType.PROVIDER_UNAVAILABLE,
         "reached maximum number of turns": ErrorType.LIMIT_EXCEEDED,
         "prompt is too long": ErrorType.CONTEXT_WINDOW_EXCEEDED,
         "api error: 403": ErrorType.PERMISSION_DENIED,
     },
+    unknown_session=("resource not found", "requires a valid session id", "without null bytes"),
+    expands_variables=True,
 )
 
 _GEMINI_SETTINGS: Final = {

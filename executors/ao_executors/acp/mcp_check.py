@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ao_executors.acp.agents import Agent
 from ao_executors.acp.peer import AgentEnded, AgentRefused, Peer
+from ao_executors.claude_code.unexpanded import unexpanded
 from ao_executors.core import RunFailed, Task
 from ao_executors.core.program import Program
 from ao_protocol.documents import RemoteMcpServer, StdioMcpServer
@@ -62,11 +63,14 @@ async def usable_servers(agent: Agent, task: Task, agent_takes: Mapping[str, Any
 
 
 def _entry(agent: Agent, name: str, server: StdioMcpServer | RemoteMcpServer) -> dict[str, Any]:
+    entry: dict[str, Any]
     if isinstance(server, RemoteMcpServer):
         headers = [{"name": header, "value": value} for header, value in server.headers.items()]
-        return {"type": server.type, "name": name, "url": server.url, "headers": headers}
-    env = [{"name": variable, "value": value} for variable, value in _without_secrets(agent, server).items()]
-    return {"name": name, "command": server.command, "args": server.args, "env": env}
+        entry = {"type": server.type, "name": name, "url": server.url, "headers": headers}
+    else:
+        env = [{"name": variable, "value": value} for variable, value in _without_secrets(agent, server).items()]
+        entry = {"name": name, "command": server.command, "args": server.args, "env": env}
+    return unexpanded(entry) if agent.expands_variables else entry
 
 
 def _without_secrets(agent: Agent, server: StdioMcpServer) -> dict[str, str]:

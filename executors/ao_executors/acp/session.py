@@ -4,8 +4,8 @@ Leaving the block of `opened_session` ends the agent and everything that it has 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -19,6 +19,7 @@ from ao_executors.acp.mcp_check import usable_servers
 from ao_executors.acp.peer import AgentEnded, AgentRefused, JsonDocument, Peer, Serve, as_object, objects_in
 from ao_executors.core import RunFailed, Task
 from ao_executors.core.conversation import occupy
+from ao_executors.core.executor import refused
 from ao_executors.core.program import Captured, Program, ProgramEnded
 from ao_lifeline.removal import remove_tree
 from ao_protocol.errors import ErrorType
@@ -71,24 +72,36 @@ async def opened_session(agent: Agent, task: Task, serve: Serve) -> AsyncIterato
     folder = Path(mkdtemp(prefix="ao-acp-"))
     try:
         launch = Launch.of(agent, task, folder)
-        with _held_session(agent, task) as earlier:
+        with ExitStack() as held:
+            earlier = _earlier_session(task)
+            if earlier is not None:
+                held.enter_context(occupy(f"acp {agent.name}", earlier))
             async with _running(launch, task) as program:
                 peer = Peer(program, lambda note: task.events.emit(Log(level="info", message=note)))
                 peer.serve = serve
-                yield await _opened(_Opening(agent, task, peer), launch, earlier)
+                opening = _Opening(agent, task, peer)
+                session_id, state = await _session_of(opening, launch, earlier)
+                if earlier is None:
+                    held.enter_context(occupy(f"acp {agent.name}", session_id))
+                task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
+                await _set_mode(opening, session_id, state)
+                yield Session(peer, session_id, launch.preface if earlier is None else "")
     finally:
         await asyncio.to_thread(remove_tree, str(folder))
 
 
-@contextmanager
-def _held_session(agent: Agent, task: Task) -> Iterator[str | None]:
-    """Lock the session that the invocation continues, and yield its id; None for a new session."""
+def _earlier_session(task: Task) -> str | None:
+    """Return the agent's id of the session that the run continues; None for a new session.
+
+    Raises:
+        RunFailed: The invocation is of version 2.x and names none (`session_not_found`).
+    """
     if task.invocation.mode != "resume":
-        yield None
-        return
-    earlier = task.invocation.executor_session_id or ""
-    with occupy(f"acp {agent.name}", earlier):
-        yield earlier
+        return None
+    if not task.invocation.executor_session_id:
+        message = "version 2.x names no session of the agent; resume with executor_session_id of version 3.0"
+        raise refused(ErrorType.SESSION_NOT_FOUND, message)
+    return task.invocation.executor_session_id
 
 
 @asynccontextmanager
@@ -147,8 +160,9 @@ class _Opening:
         return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
 
 
-async def _opened(opening: _Opening, launch: Launch, earlier: str | None) -> Session:
-    agent, task, peer = opening.agent, opening.task, opening.peer
+async def _session_of(opening: _Opening, launch: Launch, earlier: str | None) -> tuple[str, JsonDocument]:
+    """Return the id of a new session or of the `earlier` one, and its state."""
+    agent, task = opening.agent, opening.task
     if task.invocation.limits.max_turns is not None and not agent.takes("max_turns"):
         opening.warn("limits.max_turns is not kept: the protocol does not tell how often the agent asks its model")
     told = await opening.ask("initialize", _INITIALIZE)
@@ -173,9 +187,7 @@ async def _opened(opening: _Opening, launch: Launch, earlier: str | None) -> Ses
             raise opening.differs("can neither resume nor load a session")
         session_id = earlier
         state = await opening.ask(continuing, {**params, "sessionId": earlier}, continues=True)
-    task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
-    await _set_mode(opening, session_id, state)
-    return Session(peer, session_id, launch.preface if earlier is None else "")
+    return session_id, state
 
 
 def _method_to_continue(capabilities: JsonDocument) -> str | None:

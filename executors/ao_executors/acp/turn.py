@@ -70,7 +70,10 @@ class Conversation:
             request_id = None
         except AgentRefused as error:
             request_id = None
-            raise failure_of_refusal(self._agent, error) from error
+            failure = failure_of_refusal(self._agent, error)
+            if failure.error_type is not ErrorType.OUTPUT_TRUNCATED:
+                raise failure from error
+            response = {"stopReason": "max_tokens"}
         except AgentEnded:
             request_id = None
             raise

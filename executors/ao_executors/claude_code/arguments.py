@@ -17,14 +17,12 @@ from typing import Any, Final, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
 from ao_executors.claude_code.config import ASKING_PERMISSION_MODE, DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
+from ao_executors.claude_code.unexpanded import unexpanded
 from ao_executors.core import RunContext
 from ao_protocol.contracts import JsonFormat, Strategy, native_schema
 from ao_protocol.contracts.validation import Catalogue
 from ao_protocol.contracts.verdicts import pointer_below
 from ao_protocol.documents import Invocation, RemoteMcpServer, StdioMcpServer
-
-DOLLAR: Final = "${AO_UNSET_VARIABLE:-$}"
-"""The CLI replaces this text by a dollar sign, the default of an unset variable, and does not expand the result."""
 
 _Number = TypeVar("_Number", int, float)
 _KNOWN_KEYWORDS: Final = frozenset(
@@ -111,8 +109,7 @@ def mcp_config(invocation: Invocation) -> dict[str, object]:
     """Return the document for `--mcp-config`: the servers of the blueprint.
 
     The CLI starts a server with its own environment. Credentials in it are set to empty, except for those that the
-    blueprint gives to the server. The CLI expands `${NAME}` in every text of an entry, including URLs and headers, so
-    each `${` is escaped here.
+    blueprint gives to the server.
     """
     return {"mcpServers": {name: _entry(server) for name, server in blueprint_servers(invocation).items()}}
 
@@ -127,22 +124,7 @@ def _entry(server: StdioMcpServer | RemoteMcpServer) -> dict[str, Any]:
     document: dict[str, Any] = server.model_dump(mode="json", exclude={"required"})
     if isinstance(server, StdioMcpServer):
         document["env"] = dict.fromkeys(SECRETS, "") | server.env
-    else:
-        document["headers"] = _verbatim(document["headers"])  # the CLI expands headers a second time when it connects
-    entry: dict[str, Any] = _verbatim(document)
-    return entry
-
-
-def _verbatim(value: Any) -> Any:  # noqa: ANN401  # any JSON
-    match value:
-        case str():
-            return value.replace("${", DOLLAR + "{")
-        case dict():
-            return {name: _verbatim(held) for name, held in value.items()}
-        case list():
-            return [_verbatim(held) for held in value]
-        case _:
-            return value
+    return unexpanded(document)
 
 
 def resumed_session(invocation: Invocation) -> str | None:
