@@ -112,8 +112,10 @@ def judge_server(name: str, state: "ServerState") -> Iterator[Finding]:
         yield Finding("store", "note", f"runs whose worker is gone: {runs}", "a worker or `ao runs` ends them")
 
 
-def examine_executor(executor: Executor, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Check the prerequisites of one executor's runs."""
+def examine_executor(
+    executor: Executor, description: Description, environ: Mapping[str, str], *, is_needed: bool
+) -> Iterator[Finding]:
+    """Check the prerequisites of one executor's runs. What is missing is a problem only if it `is_needed`."""
     about = f"executor {executor.name}"
     majors = {SchemaVersion.parse(text).major for text in description.schema_versions}
     if CURRENT.major not in majors:
@@ -121,12 +123,13 @@ def examine_executor(executor: Executor, description: Description, environ: Mapp
         problem = f"supports schema version {spoken}, this runner {CURRENT}"
         yield Finding(about, "problem", problem, "install a version that supports 3.x")
         return
+    missing: Verdict = "problem" if is_needed else "note"
     yield Finding(about, "ok", f"{description.executor.version} at {executor.path}")
     yield from _secrets(about, description, environ)
     if description.capabilities.check:
-        yield from _own_check(about, executor, description, environ)
+        yield from _own_check(about, executor, description, environ, missing)
     for program in description.requires_programs:
-        yield _program(about, program, environ, checks_itself=description.capabilities.check)
+        yield _program(about, program, environ, missing, checks_itself=description.capabilities.check)
 
 
 def _secrets(about: str, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -138,7 +141,7 @@ def _secrets(about: str, description: Description, environ: Mapping[str, str]) -
 
 
 def _own_check(
-    about: str, executor: Executor, description: Description, environ: Mapping[str, str]
+    about: str, executor: Executor, description: Description, environ: Mapping[str, str], missing: Verdict
 ) -> Iterator[Finding]:
     try:
         answer = asyncio.run(ask(executor, "check", executor_environment(environ, description), CHECK_SECONDS))
@@ -152,12 +155,14 @@ def _own_check(
     elif isinstance(problems, list) and problems:
         for problem in problems:
             sentence, _, advice = str(problem).partition("; ")
-            yield Finding(about, "problem", sentence, advice or None)
+            yield Finding(about, missing, sentence, advice or None)
     else:
         yield Finding(about, "problem", "its own check failed", f"try it: {executor.path} check")
 
 
-def _program(about: str, program: RequiredProgram, environ: Mapping[str, str], *, checks_itself: bool) -> Finding:
+def _program(
+    about: str, program: RequiredProgram, environ: Mapping[str, str], missing: Verdict, *, checks_itself: bool
+) -> Finding:
     path = shutil.which(program.name, path=environ.get("PATH"))
     if path is not None:
         shown = first_line_of([path, "--version"], bare_environment(environ), VERSION_SECONDS)
@@ -165,4 +170,4 @@ def _program(about: str, program: RequiredProgram, environ: Mapping[str, str], *
     if checks_itself:
         # The executor may include the program. If it does not, its own check has explained how to install it.
         return Finding(about, "note", f"{program.name} is not on PATH; the check above decides whether it is missing")
-    return Finding(about, "problem", f"{program.name} is not on PATH", program.install_hint)
+    return Finding(about, missing, f"{program.name} is not on PATH", program.install_hint)

@@ -47,6 +47,11 @@ NOT_RUN: Final = {
     "ao-mine-exec": "an executor of the reader's",
     "ao conformance runner   ": "a minute: it is a step of CI",
     "systemctl": "systemd",
+    "npm install -g": "an agent for the whole machine; tests/real_cli/acp has one",
+    "--executor gemini": "that agent, and its key",
+    "--executor codex": "its key; tests/real_cli/codex runs it",
+    "map(.last_seq)": "runs of the reader's",
+    "ses_4c5ab0": "a session of the reader's",
 }
 """What is not run here, by a part of the command, and what it would need."""
 

@@ -281,19 +281,27 @@ def _profile_row(found: FoundProfile) -> list[str]:
 
 
 @click.command(
-    "doctor", epilog=examples("ao doctor", "ao doctor --json | jq '.findings[] | select(.verdict != \"ok\")'")
+    "doctor",
+    epilog=examples("ao doctor", "ao doctor claude-code", "ao doctor --json | jq '.findings[] | select(.advice)'"),
 )
+@click.argument("names", nargs=-1, metavar="[EXECUTOR]...", shell_complete=complete_executor)
 @json_option("Print the findings as a JSON object.")
 @store_options
-def doctor_command(as_json: bool, place: StorePlace) -> None:
-    """Check the installation: store, containment and executors. Exit codes: 0 ready, 1 something is missing."""
-    report(_examine(place), as_json=as_json)
+def doctor_command(names: Sequence[str], as_json: bool, place: StorePlace) -> None:
+    """Check the installation: store, containment and executors.
+
+    Executors may lack an agent or a key, because the package has executors for many agents. Each EXECUTOR that is named
+    has to be ready; others are not examined then.
+
+    Exit codes: 0 ready, 1 something is missing, 2 there is no such executor.
+    """
+    report(_examine(place, [locate_executor(name) for name in names]), as_json=as_json)
 
 
-def _examine(place: StorePlace) -> Iterator[Finding]:
-    """Yield the findings on the machine, then on every executor."""
+def _examine(place: StorePlace, needed: Sequence[Executor]) -> Iterator[Finding]:
+    """Yield the findings on the machine, then on the executors that are needed, or on all."""
     yield from examine_machine(place, os.environ)
-    executors = list(list_executors().values())
+    executors = needed or list(list_executors().values())
     if not executors:
         advice = 'pip install "ao-executor-protocol[cli,claude]", or put an ao-NAME-exec on PATH'
         yield Finding("executors", "problem", "none found", advice)
@@ -301,4 +309,4 @@ def _examine(place: StorePlace) -> Iterator[Finding]:
         if asked.description is None:
             yield Finding(f"executor {asked.executor.name}", "problem", asked.problem or "", None)
         else:
-            yield from examine_executor(asked.executor, asked.description, os.environ)
+            yield from examine_executor(asked.executor, asked.description, os.environ, is_needed=bool(needed))

@@ -32,7 +32,7 @@ def test_a_program_that_is_needed_is_shown(answer: dict[str, Any], shown: str, f
     fp.register([str(claude), "--version"], **answer)
     needs = description(requires_programs=[{"name": "claude"}])
 
-    findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path)}))
+    findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path)}, is_needed=True))
 
     assert findings[-1] == Finding("executor x", "ok", f"claude at {claude}{shown}")
 
@@ -40,19 +40,21 @@ def test_a_program_that_is_needed_is_shown(answer: dict[str, Any], shown: str, f
 def test_a_program_that_is_missing_comes_with_the_way_to_get_it(tmp_path: Path) -> None:
     needs = description(requires_programs=[{"name": "no-such-program", "install_hint": "pip install it"}])
 
-    findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path)}))
+    findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path)}, is_needed=True))
 
     assert findings[-1] == Finding("executor x", "problem", "no-such-program is not on PATH", "pip install it")
 
 
 def test_of_a_secret_only_the_name_is_shown() -> None:
-    findings = list(examine_executor(EXECUTOR, description(secrets=["X_KEY"]), {"X_KEY": "the-value-itself"}))
+    findings = list(
+        examine_executor(EXECUTOR, description(secrets=["X_KEY"]), {"X_KEY": "the-value-itself"}, is_needed=True)
+    )
 
     assert findings[-1].text == "X_KEY set (value not shown)"
 
 
 def test_an_executor_of_another_version_is_a_problem() -> None:
-    (finding,) = examine_executor(EXECUTOR, description(schema_versions=["2.1"]), {})
+    (finding,) = examine_executor(EXECUTOR, description(schema_versions=["2.1"]), {}, is_needed=False)
 
     assert (finding.verdict, finding.text) == ("problem", "supports schema version 2.1, this runner 3.0")
 
@@ -83,11 +85,30 @@ def test_what_one_installation_mends_is_counted_once(ao: Ao) -> None:
         program.write_text(f"#!/bin/sh\necho '{json.dumps(told)}'\n")
         program.chmod(0o755)
 
-    called = ao("doctor", PATH=f"{folder}:/usr/bin:/bin", ANTHROPIC_API_KEY="x")
+    called = ao("doctor", "one", "two", PATH=f"{folder}:/usr/bin:/bin", ANTHROPIC_API_KEY="x")
 
     assert called.stdout.count("absent is not on PATH") == 2
     others = [line for line in called.stdout.splitlines() if line.startswith("✗") and "absent" not in line]
     assert called.stdout.endswith(f"{len(others) + 1} to fix\n")
+
+
+def test_what_an_executor_lacks_is_a_problem_only_if_it_is_named(ao: Ao) -> None:
+    folder = ao.folder / "bin"
+    folder.mkdir()
+    told = {
+        "executor": {"name": "one", "version": "1"},
+        "requires_programs": [{"name": "absent", "install_hint": "get it"}],
+    }
+    program = folder / "ao-one-exec"
+    program.write_text(f"#!/bin/sh\necho '{json.dumps({'schema_versions': ['3.0'], **told})}'\n")
+    program.chmod(0o755)
+
+    path = f"{folder}:/usr/bin:/bin"
+    anyway, named, unknown = ao("doctor", PATH=path), ao("doctor", "one", PATH=path), ao("doctor", "two", PATH=path)
+
+    assert (anyway.exit_code, named.exit_code, unknown.exit_code) == (0, 1, 2)
+    assert "· executor one: absent is not on PATH\n    get it\n" in anyway.stdout
+    assert "✗ executor one: absent is not on PATH\n    get it\n\n1 to fix\n" in named.stdout
 
 
 def test_an_executor_that_is_content_without_a_program_is_given_no_advice_to_get_it(tmp_path: Path) -> None:
@@ -98,7 +119,7 @@ def test_an_executor_that_is_content_without_a_program_is_given_no_advice_to_get
         capabilities={"check": True}, requires_programs=[{"name": "absent", "install_hint": "pip install it"}]
     )
 
-    findings = list(examine_executor(Executor("x", program), needs, {"PATH": "/usr/bin:/bin"}))
+    findings = list(examine_executor(Executor("x", program), needs, {"PATH": "/usr/bin:/bin"}, is_needed=True))
 
     assert [(finding.verdict, finding.advice) for finding in findings[1:]] == [("ok", None), ("note", None)]
     assert findings[-1].text.startswith("absent is not on PATH; ")
