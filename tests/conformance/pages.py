@@ -89,6 +89,13 @@ CLAIMS = [
         environment=CLAUDE_ENVIRONMENT | {"CLAUDE_CODE_EXECUTABLE": str(CLAUDE_CLI)},
         agent="claude-agent-acp",
     ),
+    Claim(
+        name="command",
+        command=[installed("ao-command-exec")],
+        level="standard",
+        base="docs/conformance/command-base.json",
+        environment={"PROGRAM": f"{ROOT}/tests/process/executors/command/ask_model.py"},
+    ),
     Claim("echo", [installed("ao-echo-exec")], "standard"),
     Claim("procedural", [installed("ao-procedural-exec")], "standard"),
     Claim("scripted", [installed("ao-scripted-exec")], "standard"),

@@ -70,7 +70,7 @@ class _AskedProgram:
         if self._config.resume_argv is None:
             message = "the program cannot resume a session: executor_config has no resume_argv; start a new session"
             raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["resume"]})
-        file = (self._config.session_file or ".").replace(SESSION_ID, session)
+        file = Path((self._config.session_file or ".").replace(SESSION_ID, session)).expanduser()
         if not _SESSION.fullmatch(session) or not Path(self._task.project_dir, file).exists():
             message = f"unknown session {session!r}; pass the executor_session_id of the last session_bound event"
             raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")

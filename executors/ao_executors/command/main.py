@@ -40,7 +40,7 @@ DESCRIPTION: Final = {
             },
             "session_file": {
                 "type": "string",
-                "description": "Path, with {session_id}, of a file that is there for each session of the program.",
+                "description": "Path, with {session_id} and perhaps ~, of a file that each session of the program has.",
             },
             "output": {
                 "type": "string",

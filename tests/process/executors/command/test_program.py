@@ -3,15 +3,11 @@
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ao_conformance.suite import Plan, run_suite
-from ao_conformance.vectors import load_process_vectors
-from ao_conformance.verdict import Verdict
 from tests.process.executors.driver import ExecutorProcess, Run, installed, invocation, run, wait_until
 
 COMMAND = [installed("ao-command-exec")]
@@ -241,39 +237,3 @@ def test_a_cancel_ends_the_program_and_all_that_it_started(tmp_path: Path) -> No
 
     assert (ended.error["type"], ended.exit_code) == ("cancelled", 130)
     wait_until(lambda: not child.exists())
-
-
-CONFORMANCE = {
-    *("resume-with-a-model", "resume-the-one-that-is-named", "resume-unknown", "resume-hostile-name", "resume-busy"),
-    *("provider-429", "provider-refusal", "secret-in-a-failure", "answer-beyond-the-context-window"),
-    *("prompt-of-many-characters", "lone-surrogates-in-parameters"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.requirement("AOX-055", "AOX-171")
-def test_a_program_with_a_model_keeps_the_standard_level(tmp_path: Path) -> None:
-    program = [sys.executable, str(Path(__file__).with_name("ask_model.py"))]
-    file = f"{tmp_path}/{{session_id}}.json"
-    base = {
-        "argv": [*program, "--system", "{system_prompt}", file],
-        "resume_argv": [*program, file],
-        "session_file": file,
-        "exit_codes": {
-            "11": "authentication_failed",
-            "15": "provider_unavailable",
-            "16": "content_refused",
-            "17": "output_truncated",
-        },
-        "error_patterns": {"status 429, retry after (?P<retry_after_seconds>[0-9]+) s": "rate_limited"},
-    }
-    vectors = [
-        vector for vector in load_process_vectors() if vector.id in CONFORMANCE or "AOX-171" in vector.requirements
-    ]
-    result = run_suite(
-        Plan(command=tuple(COMMAND), level="standard", vectors=vectors, base={"executor_config": base}, jobs=4)
-    )
-
-    passed = {Verdict.PASS, Verdict.NOT_APPLICABLE}
-    assert [(rule.id, rule.findings) for rule in result.requirements if rule.verdict not in passed] == []
-    assert {vector.id for vector in vectors} > CONFORMANCE
