@@ -1,7 +1,7 @@
 """Base class and field types of wire documents: models are frozen and ignore unknown fields (SPEC 2.2, 3)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Annotated, Final, TypeAlias
 
@@ -14,6 +14,19 @@ from ao_protocol.json_path import ROOT, below
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 """A JSON object, such as a payload that is passed on unchanged."""
+
+
+def map_texts(document: JsonValue, change: Callable[[str], JsonValue]) -> JsonValue:
+    """Return a copy of a JSON value with each text in it replaced by what `change` returns. Names of members stay."""
+    match document:
+        case str():
+            return change(document)
+        case dict():
+            return {name: map_texts(member, change) for name, member in document.items()}
+        case list():
+            return [map_texts(item, change) for item in document]
+        case _:
+            return document
 
 
 def _integral(value: object) -> object:

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from ao_protocol.wire import JsonObject
+from ao_protocol.wire import JsonObject, map_texts
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS
 from ao_runner.store.records import RunState, Session
 from ao_server.shapes import shown_run
@@ -43,19 +43,13 @@ def _resolved(state: RunState, session: Session, parameters: JsonObject, environ
         "runtime": {"session_id": session.session_id, "run_id": state.run.run_id, "project_dir": session.project_dir},
     }
 
-    def fill(value: JsonValue) -> JsonValue:
-        match value:
-            case str():
-                return _PLACEHOLDER.sub(lambda found: str(values[found[1]].get(found[2], found[0])), value)
-            case dict():
-                return {name: fill(one) for name, one in value.items()}
-            case list():
-                return [fill(one) for one in value]
-            case _:
-                return value
+    def fill(text: str) -> str:
+        return _PLACEHOLDER.sub(lambda found: str(values[found[1]].get(found[2], found[0])), text)
 
     blueprint: JsonObject = {"type": "autonomous", "tags": [], "capabilities": []}
-    blueprint |= {name: value if name in SCHEMA_FIELDS else fill(value) for name, value in session.blueprint.items()}
+    blueprint |= {
+        name: value if name in SCHEMA_FIELDS else map_texts(value, fill) for name, value in session.blueprint.items()
+    }
     if isinstance(servers := blueprint.get("mcp_servers"), dict):
         blueprint["mcp_servers"] = {name: _untyped(server) for name, server in servers.items()}
     schema = (state.run.contract or {}).get("schema")

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.process.executors.driver import WAIT_SECONDS, installed, wait_until
-from tests.process.lifeline.leftovers import processes_in
-from tests.real_cli.codex.test_ending import name_of
+from tests.process.lifeline.leftovers import name_of, processes_in
 from tests.real_cli.programs import CLAUDE_CLI, needs_claude_agent
 
 BLUEPRINT = {

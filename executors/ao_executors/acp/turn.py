@@ -73,6 +73,7 @@ class Conversation:
             failure = failure_of_refusal(self._agent, error)
             if failure.error_type is not ErrorType.OUTPUT_TRUNCATED:
                 raise failure from error
+            # Claude's agent answers with an error where the protocol has a stop reason.
             response = {"stopReason": "max_tokens"}
         except AgentEnded:
             request_id = None

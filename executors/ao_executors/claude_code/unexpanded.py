@@ -4,27 +4,21 @@ It expands `${NAME}` in every text of an entry, URLs and headers included, so th
 the CLI's environment into an argument (AOX-198).
 """
 
-from typing import Any, Final
+from typing import Final
+
+from ao_protocol.wire import JsonObject, map_texts
 
 _DOLLAR: Final = "${AO_UNSET_VARIABLE:-$}"
 """The CLI replaces this text by a dollar sign, the default of an unset variable, and does not expand the result."""
 
 
-def unexpanded(entry: dict[str, Any]) -> dict[str, Any]:
+def unexpanded(entry: JsonObject) -> JsonObject:
     """Return a server's entry whose texts are what they were when the CLI has expanded them."""
-    written: dict[str, Any] = _escaped(entry)
+    written = {name: map_texts(value, _escaped) for name, value in entry.items()}
     if "headers" in written:
-        written["headers"] = _escaped(written["headers"])  # the CLI expands headers again when it connects
+        written["headers"] = map_texts(written["headers"], _escaped)  # the CLI expands them again when it connects
     return written
 
 
-def _escaped(value: Any) -> Any:  # noqa: ANN401  # any JSON
-    match value:
-        case str():
-            return value.replace("${", _DOLLAR + "{")
-        case dict():
-            return {name: _escaped(held) for name, held in value.items()}
-        case list():
-            return [_escaped(held) for held in value]
-        case _:
-            return value
+def _escaped(text: str) -> str:
+    return text.replace("${", _DOLLAR + "{")

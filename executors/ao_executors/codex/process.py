@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
@@ -68,12 +69,12 @@ async def started_codex(context: RunContext) -> AsyncIterator[tuple[AppServer, R
         environment = server_environment(context, folder)
         if home := environment.get("CODEX_HOME"):  # the CLI creates its usual home only
             await asyncio.to_thread(Path(home).mkdir, parents=True, exist_ok=True)
-        for further_starts in reversed(range(_MOST_STARTS)):
+        for start in count(1):
             async with _running(context, codex, environment, log) as server:
                 try:
                     await server.call("initialize", clientInfo=_CLIENT, capabilities=_CAPABILITIES)
                 except ServerEnded as error:
-                    if further_starts and _LOST_RACE in error.told:
+                    if start < _MOST_STARTS and _LOST_RACE in error.told:
                         continue
                     raise failure_of_end(error) from error
                 await server.notify("initialized")

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.wire import JsonObject
+from ao_protocol.wire import JsonObject, map_texts
 from ao_runner.errors import RunnerError
 
 SCOPES: Final = ("runner", "params", "env", "runtime")
@@ -99,15 +99,9 @@ def fill_runner_values(document: JsonValue, values: Mapping[str, JsonValue]) -> 
     All other text stays unchanged: the coordinator has inserted values of callers into the blueprint, and a `${env.…}`
     in one of them must not become a variable of this host.
     """
-    match document:
-        case str():
-            return _RUNNER_VALUE.sub(lambda found: str(values.get(found["name"], found[0])), document)
-        case dict():
-            return {name: fill_runner_values(value, values) for name, value in document.items()}
-        case list():
-            return [fill_runner_values(value, values) for value in document]
-        case _:
-            return document
+    return map_texts(
+        document, lambda text: _RUNNER_VALUE.sub(lambda found: str(values.get(found["name"], found[0])), text)
+    )
 
 
 def placeholder_problems(blueprint: JsonObject) -> list[str]:

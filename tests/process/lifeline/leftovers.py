@@ -28,3 +28,11 @@ def ends(pid: int, timeout_seconds: float) -> bool:
         return bool(select.select([descriptor], [], [], timeout_seconds)[0])
     finally:
         os.close(descriptor)
+
+
+def name_of(process: int) -> str:
+    """Return the name of a program; empty if it has ended."""
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return ""

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.process.executors.driver import wait_until
+from tests.process.lifeline.leftovers import name_of
 from tests.real_cli.claude_code.test_ending import processes_with
 from tests.real_cli.codex.codex import command
 from tests.real_cli.codex.conftest import StartCodex
@@ -48,14 +49,6 @@ def test_a_cancel_while_a_turn_begins_ends_that_turn_only(start_codex: StartCode
         assert executor.read_run()[-1]["event_type"] == "result"
         executor.write_line({"type": "shutdown"})
         assert executor.wait() == 0
-
-
-def name_of(process: int) -> str:
-    """Return the name of a program; empty if it has ended."""
-    try:
-        return Path(f"/proc/{process}/comm").read_text().strip()
-    except OSError:
-        return ""
 
 
 @needs_strace
