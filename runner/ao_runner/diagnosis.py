@@ -18,7 +18,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.home import WORKSPACES
 from ao_runner.processes.cleanup_journal import find_left_behind
 from ao_runner.processes.containment import UnknownContainment, probe
-from ao_runner.processes.spawn import first_line_of
+from ao_runner.processes.spawn import first_line_of, search_path
 from ao_runner.runs.run_request import bare_environment, executor_environment
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.store import Store
@@ -163,7 +163,7 @@ def _own_check(
 def _program(
     about: str, program: RequiredProgram, environ: Mapping[str, str], missing: Verdict, *, checks_itself: bool
 ) -> Finding:
-    path = shutil.which(program.name, path=environ.get("PATH"))
+    path = shutil.which(program.name, path=search_path(environ))
     if path is not None:
         shown = first_line_of([path, "--version"], bare_environment(environ), VERSION_SECONDS)
         return Finding(about, "ok", f"{program.name} at {path}" + (f": {shown}" if shown else ""))

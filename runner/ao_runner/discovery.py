@@ -17,7 +17,7 @@ from ao_lifeline.lifelines import Lifelines
 from ao_protocol.documents import Description, InvalidDescription, parse_description
 from ao_runner.errors import RunnerError
 from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
-from ao_runner.processes.spawn import Child, Tail, read_available
+from ao_runner.processes.spawn import Child, Tail, read_available, search_path
 
 EXECUTABLE_NAME: Final = re.compile(r"ao-(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)-exec")
 
@@ -102,7 +102,7 @@ def list_executors(folders: Sequence[Path] | None = None) -> dict[str, Executor]
 
 def search_folders() -> list[Path]:
     """Return the folders to search for executors: that of this installation's scripts, then PATH."""
-    along_path = [Path(entry) for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if entry]
+    along_path = map(Path, search_path(os.environ).split(os.pathsep))
     return list(dict.fromkeys([Path(sysconfig.get_path("scripts")), *along_path]))
 
 

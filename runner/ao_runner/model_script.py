@@ -54,7 +54,7 @@ def play_model_script(script: Path, home: Path, environ: Mapping[str, str]) -> I
         SimulatorFailed: The script is invalid, or the simulator does not start.
     """
     stand_in = private_folder(home, HOME_NAME)
-    argv = [sys.executable, "-m", "ao_model_simulator", str(script), "--exit-with-stdin"]
+    argv = [sys.executable, "-P", "-m", "ao_model_simulator", str(script), "--exit-with-stdin"]
     with Child(argv, bare_environment(environ)) as child:
         announcement, stderr = _read_until(child, b"\n", START_SECONDS)
         if b"\n" not in announcement:
@@ -74,7 +74,7 @@ def read_model_script(script: Path, environ: Mapping[str, str]) -> str:
     Raises:
         SimulatorFailed: The script is invalid or too large.
     """
-    argv = [sys.executable, "-m", "ao_model_simulator", str(script), "--print"]
+    argv = [sys.executable, "-P", "-m", "ao_model_simulator", str(script), "--print"]
     with Child(argv, bare_environment(environ)) as child:
         stdout, stderr = _read_until(child, None, START_SECONDS, MAX_SCRIPT_BYTES)
         if child.reap(END_SECONDS) != 0 or not stdout.endswith(b"}\n"):

@@ -191,7 +191,7 @@ def _say_where(address: str, given: ServeArguments, tokens: "dict[Role, str] | N
 def _worker(given: ServeArguments, address: str) -> list[str]:
     """Return the command of the worker beside the server; empty if there is none."""
     return [
-        sys.executable, "-m", "ao_runner", "worker", "--drain-at-eof", "--home", str(given["home"]),
+        sys.executable, "-P", "-m", "ao_runner", "worker", "--drain-at-eof", "--home", str(given["home"]),
         "--store", given["store"], "--concurrency", str(given["concurrency"]),
         "--orchestrator", address,
         *(part for profile in given["profiles"] for part in ("--profile", profile)),

@@ -232,29 +232,54 @@ class Output(NamedTuple):
     stderr: str
 
 
-def run_to_end(argv: Sequence[str], environment: Mapping[str, str], timeout_seconds: float) -> Output:
-    """Run a well-known program with an empty stdin in a group of its own, and wait for its end.
+def search_path(environ: Mapping[str, str], *distrusted: str) -> str:
+    """Return the PATH of an environment without relative entries and without those in the `distrusted` folders.
+
+    An agent that works in the current folder, or in a distrusted one, could put a program there.
+    """
+    folders = {path for folder in distrusted for path in _both(folder) if path != Path("/")}
+    trusted = []
+    for entry in environ.get("PATH", os.defpath).split(os.pathsep):
+        around = {above for path in _both(entry) for above in (path, *path.parents)}
+        if Path(entry).is_absolute() and folders.isdisjoint(around):
+            trusted.append(entry)
+    return os.pathsep.join(trusted) or os.devnull  # an empty PATH is the current folder
+
+
+def _both(folder: str) -> tuple[Path, Path]:
+    """Return the path of a folder as it is written and without links."""
+    return Path(folder), Path(os.path.realpath(folder))
+
+
+def run_to_end(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    timeout_seconds: float,
+    *,
+    cwd: Path | str | None = None,
+    stdin: Path | None = None,
+    errors: str = "replace",
+) -> Output:
+    """Run a well-known program in a group of its own, and wait for its end. Its stdin is a file, or empty.
+
+    `errors` says how bytes of its stdout that are not UTF-8 are decoded.
 
     Raises:
         OSError: It could not be started.
         TimeoutError: It did not end in time, and its group was killed.
     """
-    with subprocess.Popen(
-        argv,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        process_group=0,
-    ) as process:
+    with (
+        Path(stdin or os.devnull).open("rb") as given,
+        subprocess.Popen(
+            argv, env=environment, cwd=cwd, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        ) as process,
+    ):
         try:
             stdout, stderr = process.communicate(timeout=timeout_seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise TimeoutError(f"{argv[0]} did not end within {timeout_seconds:g} s") from None
-    return Output(process.returncode, stdout, stderr)
+    return Output(process.returncode, stdout.decode(errors=errors), stderr.decode(errors="replace"))
 
 
 def first_line_of(argv: Sequence[str], environment: Mapping[str, str], timeout_seconds: float) -> str | None:

@@ -25,6 +25,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import LoadedBlueprint
 from ao_runner.discovery import Executor, locate_executor
 from ao_runner.errors import RunnerError
+from ao_runner.processes.spawn import search_path
 from ao_runner.profiles import RUNNERS_OWN, Profile, Sandbox, profile_environment
 from ao_runner.runs.input_requests import InputRequests
 from ao_runner.store.records import Run, Session
@@ -347,8 +348,8 @@ class SandboxNotThere(RunnerError):
 
     def __str__(self) -> str:
         return (
-            f"the sandbox of the profile {self.profile!r} needs {self.program!r}, which is not on PATH; install it, or "
-            "correct sandbox.command"
+            f"the sandbox of the profile {self.profile!r} needs {self.program!r}, which is not on PATH outside of the "
+            "project; install it, or correct sandbox.command"
         )
 
 
@@ -356,7 +357,7 @@ def sandboxed(request: RunRequest, environment: Mapping[str, str], tmp: Path | N
     """Return the executor with the command of the profile's sandbox; `tmp` is its folder for temporary files.
 
     Raises:
-        SandboxNotThere: The command is not on the PATH of the environment.
+        SandboxNotThere: The command is not on the PATH of the environment, or only in the project.
     """
     if request.profile is None:
         return request.executor
@@ -371,7 +372,7 @@ def confined(
         return executor
     home, temporary = environment.get("HOME", "/"), environment.get("TMPDIR") or tempfile.gettempdir()
     prefix = profile.sandbox.prefix(project_dir=project_dir, home=home, tmp=str(tmp or temporary))
-    program = shutil.which(prefix[0], path=environment.get("PATH"))
+    program = shutil.which(prefix[0], path=search_path(environment, project_dir))
     if program is None:
         raise SandboxNotThere(profile.name, prefix[0])
     return replace(executor, prefix=(program, *prefix[1:]))

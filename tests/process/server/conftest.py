@@ -30,15 +30,16 @@ class Served:
     arguments: tuple[str, ...] = ()
     environ: dict[str, str] = field(default_factory=dict)
     port: int = 0
+    folder: Path = EXAMPLES / "echo"
 
     def __enter__(self) -> Self:
         self._log = (self.home.parent / f"{self.home.name}-serve.log").open("ab")
         self._begins_at = self._log.tell()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ao_runner", "serve", "--port", str(self.port), *self.arguments],
+            [sys.executable, "-P", "-m", "ao_runner", "serve", "--port", str(self.port), *self.arguments],
             env={**os.environ, "AO_HOME": str(self.home), "AO_STORE": "local", **self.environ},
             stderr=self._log,
-            cwd=EXAMPLES / "echo",
+            cwd=self.folder,
         )
         try:
             self.url = wait_for(self._address)

@@ -209,3 +209,14 @@ def test_a_run_that_names_no_folder_uses_that_of_its_worker(
         server.ended(run["run_id"])
         result = server.client.get(f"/sessions/{run['session_id']}/result").raise_for_status().json()
         assert json.loads(result["result_text"])["project_dir"] == str(folder)
+
+
+def test_the_worker_beside_the_server_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    """An agent may have written there."""
+    (tmp_path / "ao_runner.py").write_text("open('imported', 'w')\n")
+
+    with Served(tmp_path / "home", folder=tmp_path) as server:
+        server.add_agent(json.loads((EXAMPLES / "echo/blueprint.json").read_text()))
+        server.ended(server.start("echo", {"message": "hello"})["run_id"])
+
+    assert not (tmp_path / "imported").exists()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ao_runner.discovery import ExecutorNotFound, list_executors, locate_executor
+from ao_runner.processes.spawn import search_path
 
 
 def put(folder: Path, *names: str, mode: int = 0o755) -> Path:
@@ -70,3 +71,14 @@ def test_an_unknown_name_says_which_there_are(tmp_path: Path) -> None:
 def test_a_path_that_leads_nowhere_says_what_to_check() -> None:
     with pytest.raises(ExecutorNotFound, match="/no/such is not an executable file"):
         locate_executor("/no/such", [])
+
+
+def test_no_program_is_looked_for_where_an_agent_may_write(tmp_path: Path) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    (project / "bin").mkdir(parents=True)
+    elsewhere.symlink_to(project / "bin")
+    path = f":bin:./bin:/usr/bin:{project}/bin:{project}:{elsewhere}:{project}-2"
+
+    assert search_path({"PATH": path}, str(project)) == f"/usr/bin:{project}-2"
+    assert search_path({"PATH": path}) == f"/usr/bin:{project}/bin:{project}:{elsewhere}:{project}-2"
+    assert search_path({"PATH": "bin"}) == "/dev/null"

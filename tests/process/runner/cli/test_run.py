@@ -296,6 +296,18 @@ def test_a_model_script_replaces_model_key_and_home(ao: Ao) -> None:
     assert environment["HOME"] == str(ao.folder / "ao-home" / "model-script-home")
 
 
+def test_a_model_script_imports_nothing_from_the_current_folder(ao: Ao) -> None:
+    """An agent may have written there."""
+    ao.write("script.yaml", "answers:\n  - text: Hello.\n")
+    ao.write("ao_model_simulator.py", "open('imported', 'w')\n")
+
+    options = ["--executor", miniature("shows_its_environment"), "--model-script", "script.yaml"]
+    called = ao("run", "agent.yaml", "-p", "x", *options)
+
+    assert called.exit_code == 0, called.stderr
+    assert not (ao.folder / "imported").exists()
+
+
 def test_an_executor_that_asks_no_model_is_run_all_the_same(ao: Ao) -> None:
     ao.write("script.yaml", "answers:\n  - text: Hello.\n")
 
