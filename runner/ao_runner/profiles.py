@@ -19,6 +19,7 @@ from ao_protocol.wire import Integer, JsonObject, Name, Seconds, problems_of
 from ao_runner.blueprints.loading import UnreadableFile, load_object
 from ao_runner.discovery import ExecutorNotFound, expanded, locate_executor
 from ao_runner.errors import RunnerError
+from ao_runner.processes.git import filled_in
 
 BYTES_IN: Final = {
     "B": 1,
@@ -109,8 +110,7 @@ class Sandbox(ProfilePart):
 
     def prefix(self, *, project_dir: str, home: str, tmp: str) -> tuple[str, ...]:
         """Return the command for one process."""
-        places = dict(zip(SANDBOX_PLACES, (project_dir, home, tmp), strict=True))
-        return tuple(re.sub(r"\{[a-z_]+\}", lambda found: places[found[0]], part) for part in self.command)
+        return filled_in(self.command, dict(zip(SANDBOX_PLACES, (project_dir, home, tmp), strict=True)))
 
 
 SANDBOX_PLACES: Final = ("{project_dir}", "{home}", "{tmp}")

@@ -27,6 +27,7 @@ from ao_runner.cli.printing import print_document, print_json, print_table, repo
 from ao_runner.cli.settings import setting_remarks
 from ao_runner.diagnosis import Finding, examine_executor, examine_machine
 from ao_runner.discovery import (
+    DESCRIBE_SECONDS,
     DescribeFailed,
     Executor,
     ExecutorNotFound,
@@ -34,6 +35,7 @@ from ao_runner.discovery import (
     list_executors,
     locate_executor,
 )
+from ao_runner.processes.spawn import first_line_of, search_path
 from ao_runner.profiles import (
     FoundProfile,
     Limits,
@@ -188,12 +190,16 @@ def _judged(found: FoundProfile, answers: Mapping[Path, Asked]) -> JudgedProfile
 
 def _missing_here(profile: Profile, executor: Executor) -> Iterator[str]:
     """Yield what this host lacks for the workspace and the sandbox of a profile."""
-    if profile.workspace == "worktree" and shutil.which("git") is None:
+    environment = bare_environment(os.environ)
+    if profile.workspace == "worktree" and shutil.which("git", path=search_path(environment)) is None:
         yield "$.workspace: worktree needs git, which is not on PATH; install it, or use copy"
     if profile.sandbox is not None:
-        environment = bare_environment(os.environ)
         try:
-            describe_executor(confined(executor, profile, str(Path.cwd()), environment), environment)
+            inside = confined(executor, profile, str(Path.cwd()), environment)
+            describe_executor(inside, environment)
+            git = first_line_of([*inside.prefix, "git", "version"], environment, DESCRIBE_SECONDS)
+            if profile.workspace == "worktree" and git is None:
+                yield "$.sandbox.command: workspace: worktree needs git, which does not run in it; add it, or use copy"
         except (SandboxNotThere, DescribeFailed, OSError) as error:
             yield f"$.sandbox.command: {error}"
 

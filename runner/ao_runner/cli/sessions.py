@@ -1,7 +1,6 @@
 """`ao sessions`, `ao events` and `ao result`: what is stored, how it is shown, and how it is deleted."""
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -50,7 +49,6 @@ from ao_runner.store.records import OPEN_STATUSES, DeletableSession, RowDamaged,
 from ao_runner.store.store import Store
 
 POLL_SECONDS: Final = 0.2
-REMOVAL_SECONDS: Final = 600.0
 """How long git may take to forget the worktrees of deleted sessions."""
 
 
@@ -144,8 +142,7 @@ def _forget_workspaces(home: Path, sessions: Sequence[DeletableSession]) -> None
     if sessions and (home / WORKSPACES).is_dir():
         from ao_runner.processes.workspaces import forget_workspaces
 
-        ids = [one.session_id for one in sessions]
-        forget_workspaces(home / WORKSPACES, ids, REMOVAL_SECONDS, os.environ)
+        forget_workspaces(home / WORKSPACES, [one.session_id for one in sessions])
 
 
 def _show_deleted(sessions: Sequence[DeletableSession], *, dry_run: bool, as_json: bool) -> None:

@@ -4,8 +4,8 @@ The functions block, may take minutes and start git, so the runner calls them in
 (`ao_runner.processes.calls`), while it holds the lock of the workspace. They know neither runs nor profiles.
 
 `workspaces/<name>` of the home contains the tree, `<name>.json` the state of the workspace and its lock, `<name>.files`
-the files of a copy. Git runs no hook and no file system monitor. After an agent has worked it is told where the
-repository is, so a `.git` that the agent has changed leads it nowhere else.
+the files of a copy, and `<name>.git` the git directories for one call. After an agent has worked, git is told where the
+repository is, so a `.git` that the agent has changed leads it nowhere else. `ao_runner.processes.git` starts git.
 """
 
 import hashlib
@@ -15,7 +15,6 @@ import re
 import shutil
 import stat
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -23,9 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from ao_lifeline.removal import remove_tree
-from ao_runner.errors import RunnerError
 from ao_runner.home import take_lock
-from ao_runner.processes.spawn import run_to_end
+from ao_runner.processes.git import Git, WorkspaceProblem, beside, check_out, find, head_of, store_tree
 
 if TYPE_CHECKING:
     from ao_protocol.wire import JsonObject  # its import takes longer than a small workspace
@@ -39,29 +37,9 @@ MOST_BYTES: Final = 10 * 2**30
 """The most that is copied."""
 MOST_NAMED_FILES: Final = 200
 """How many changed files a record names; further ones are only counted."""
-MARGIN_SECONDS: Final = 5.0
-"""How long before the deadline of the whole call git is stopped."""
 
 _PLAIN_NAME: Final = re.compile(r"(?!s-)[a-z0-9][a-z0-9_-]{0,63}")
-_SETTINGS: Final = (
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.safecrlf=false",
-    "protocol.ext.allow=never",
-    "submodule.recurse=false",
-    "gc.auto=0",
-)
-_AUTHOR: Final = {
-    f"GIT_{role}_{what}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for what, value in {"NAME": "ao", "EMAIL": "ao@localhost"}.items()
-}
-_SUBMODULE: Final = "160000"
 _KINDS: Final = {"A": "added", "D": "removed"}
-
-
-class WorkspaceProblem(RunnerError):
-    """A workspace cannot be made or settled; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +57,19 @@ class Workspace:
     """Whether a run uses it; if nobody holds its lock then, the runner of that run was killed."""
     top: str = ""
     git_dir: str = ""
+    """The folder of the worktree in the git directory of its repository; a guess until the worktree is made."""
     branch: str = ""
     tip: str = ""
     """The commit of the branch; empty before there is one."""
     base: str = ""
     """The commit that the changes are compared with."""
+    sandbox: Sequence[str] = ()
+    """The command of the sandbox that the tree is read in; empty if there is none."""
+
+    @property
+    def common(self) -> Path:
+        """The git directory of the repository."""
+        return Path(self.git_dir).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +96,11 @@ class WorkspacePlace:
         """The file with the files of a copy."""
         return self.folder.with_name(f"{self.folder.name}.files")
 
+    @property
+    def scratch(self) -> Path:
+        """The folder for git directories, which exist during one call."""
+        return self.folder.with_name(f"{self.folder.name}.git")
+
     def take(self) -> int | None:
         """Lock the workspace and return the descriptor that holds the lock; None if another process has it.
 
@@ -134,117 +125,83 @@ class WorkspacePlace:
         self.file.write_text(json.dumps(asdict(state)), encoding="utf-8")
         return state
 
-    def discard(self, git: "Git") -> None:
+    def discard(self) -> None:
         """Remove the workspace with its files, except the branch. The lock must be held, and ends with this.
 
         Raises:
             WorkspaceProblem: Files cannot be removed.
         """
-        self.clear(git)
+        self.clear()
         self.listing.unlink(missing_ok=True)
         self.file.unlink(missing_ok=True)
 
-    def clear(self, git: "Git") -> None:
-        """Remove the tree; raises as `discard` does."""
+    def clear(self) -> None:
+        """Remove the tree, and what the repository knows of it; raises as `discard` does."""
         state = self.read()
-        if left := remove_tree(str(self.folder)):
-            raise WorkspaceProblem(f"the workspace cannot be removed: {left[0]}; remove {self.folder} by hand")
-        if state is not None and state.top:
-            with suppress(WorkspaceProblem):  # the repository may be gone, or not know the worktree
-                git.run("worktree", "remove", "-f", "-f", state.tree, at=state.top)
+        for folder in (self.folder, self.scratch):
+            _remove(folder)
+        if state is not None and state.git_dir:
+            for link in state.common.glob("worktrees/*/gitdir"):
+                if link.is_file() and link.read_bytes().strip() == os.fsencode(f"{state.tree}/.git"):
+                    _remove(link.parent)
+            with suppress(OSError):  # other worktrees are in it
+                (state.common / "worktrees").rmdir()
 
 
-def git_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which git finds its programs and the user's configuration."""
-    return {name: environ[name] for name in ("PATH", "HOME", "XDG_CONFIG_HOME") if name in environ}
-
-
-@dataclass(frozen=True, slots=True)
-class Git:
-    """Runs git until a deadline, with the user's configuration."""
-
-    environment: Mapping[str, str]
-    ends_at: float
-
-    @classmethod
-    def within(cls, seconds: float, environ: Mapping[str, str]) -> "Git":
-        """Return git with `seconds` for all its calls."""
-        own = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **_AUTHOR}
-        return cls({**git_variables(environ), **own}, time.monotonic() + max(1.0, seconds - MARGIN_SECONDS))
-
-    def inside(self, state: Workspace, index: Path) -> "Git":
-        """Return git in a worktree, with an index of its own; what the tree says of its repository does not matter."""
-        where = {"GIT_DIR": state.git_dir, "GIT_WORK_TREE": state.tree, "GIT_INDEX_FILE": str(index)}
-        return replace(self, environment={**self.environment, **where})
-
-    def run(self, *arguments: str, at: str) -> str:
-        """Run git in a folder and return its output without the last line end.
-
-        Raises:
-            WorkspaceProblem: It failed, or is not there.
-        """
-        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        argv = ["git", "-C", at, *settings, *arguments]
-        try:
-            ended = run_to_end(argv, self.environment, max(0.1, self.ends_at - time.monotonic()))
-        except FileNotFoundError as error:
-            raise WorkspaceProblem("git is not on PATH; install it, or use workspace: copy") from error
-        except OSError as error:
-            raise WorkspaceProblem(f"git {arguments[0]}: {error}") from error
-        if ended.exit_code:
-            said = ended.stderr.strip().removeprefix("fatal: ")[-500:]
-            raise WorkspaceProblem(f"git {arguments[0]} failed in {at}: {said or f'exit code {ended.exit_code}'}")
-        return ended.stdout.removesuffix("\n")
-
-    def commit_of(self, name: str, at: str) -> str:
-        """Return the commit that a name refers to; empty if there is none."""
-        with suppress(WorkspaceProblem):
-            return self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", at=at)
-        return ""
+def _remove(folder: Path) -> None:
+    if left := remove_tree(str(folder)):
+        raise WorkspaceProblem(f"the workspace cannot be removed: {left[0]}; remove {folder} by hand")
 
 
 def open_workspace(
-    place: WorkspacePlace, kind: WorkspaceKind, project_dir: str, seconds: float, environ: Mapping[str, str]
+    place: WorkspacePlace,
+    kind: WorkspaceKind,
+    project_dir: str,
+    sandbox: Sequence[str],
+    seconds: float,
+    environ: Mapping[str, str],
 ) -> Workspace | str:
     """Return the session's workspace for another run, made if it is not there; or why there is none, as a sentence."""
-    git = Git.within(seconds, environ)
+    around = [str(path) for path in Path(project_dir).parents if (path / ".git").exists()]
+    git = Git.within(seconds, environ, project_dir, *around)
+    known = place.read()
+    is_new = known is None or not known.is_made or not Path(known.tree).is_dir()
     try:
-        known = place.read()
-        if known is not None and known.is_made and Path(known.tree).is_dir():
-            Path(known.project_dir).mkdir(parents=True, exist_ok=True)
-            return place.write(replace(known, is_open=True))
-        if not Path(project_dir).is_dir():
-            raise WorkspaceProblem(f"project_dir {project_dir!r} is not a directory; create it or name another")
-        place.clear(git)
-        made = (_make_worktree if kind == "worktree" else _make_copy)(place, project_dir, git)
-        return place.write(replace(made, is_made=True))
+        if known is None or is_new:
+            if not Path(project_dir).is_dir():
+                raise WorkspaceProblem(f"project_dir {project_dir!r} is not a directory; create it or name another")
+            place.clear()
+            known = (_make_worktree if kind == "worktree" else _make_copy)(place, project_dir, git)
+            _remove(place.scratch)
+        Path(known.project_dir).mkdir(parents=True, exist_ok=True)
+        if not Path(known.project_dir).resolve().is_relative_to(Path(known.tree).resolve()):
+            raise WorkspaceProblem(f"{known.project_dir} is a link out of the workspace; replace it by a folder")
+        return place.write(replace(known, is_made=True, is_open=True, sandbox=sandbox))
     except (WorkspaceProblem, OSError) as error:
         with suppress(WorkspaceProblem):
-            place.discard(git)
+            if is_new:
+                place.discard()
         return f"no workspace ({kind}): {error}"
 
 
 def _make_worktree(place: WorkspacePlace, project_dir: str, git: Git) -> Workspace:
-    try:
-        top = git.run("rev-parse", "--show-toplevel", at=project_dir)
-    except WorkspaceProblem as error:
-        advice = "name a folder of a git repository, or use workspace: copy"
-        raise WorkspaceProblem(f"project_dir {project_dir!r} is in no work tree of git: {error}; {advice}") from error
-    prefix = git.run("rev-parse", "--show-prefix", at=project_dir)
+    found = find(project_dir, git)
+    git, at = beside(place.scratch, found.git_dir, found.common, git), place.scratch
     branch = f"{BRANCHES}{place.folder.name}"
-    tip = git.commit_of(f"refs/heads/{branch}", top)
-    base = tip or git.commit_of("HEAD", top)
+    tip = git.commit_of(f"refs/heads/{branch}", at)
+    base = tip or git.commit_of(found.head, at)
     if not base:
-        raise WorkspaceProblem(f"the repository {top} has no commit yet; commit something first")
-    tree = place.folder / (Path(top).name or "tree")
-    worktree = Workspace("worktree", project_dir, str(tree), str(tree / prefix), top=top, branch=branch)
-    place.write(worktree)
+        raise WorkspaceProblem(f"the repository {found.top} has no commit yet; commit something first")
+    tree = place.folder / (found.top.name or "tree")
+    work, git_dir = str(tree / found.prefix), str(found.common / "worktrees" / tree.name)
+    made = Workspace("worktree", project_dir, str(tree), work, top=str(found.top), git_dir=git_dir, branch=branch)
+    place.write(made)
     place.folder.mkdir(mode=0o700)
-    git.run("worktree", "add", "--detach", "--force", str(tree), base, at=top)
-    if not (tree / prefix).is_dir():
-        raise WorkspaceProblem(f"the folder {prefix} of {top} is not in its commit {base[:12]}; commit it first")
-    git_dir = git.run("rev-parse", "--absolute-git-dir", at=str(tree))
-    return replace(worktree, git_dir=git_dir, tip=tip, base=base)
+    git_dir = str(check_out(tree, base, found, git))
+    if not Path(work).is_dir():
+        advice = f"is not in its commit {base[:12]}; commit it first"
+        raise WorkspaceProblem(f"the folder {found.prefix} of {found.top} {advice}")
+    return replace(made, git_dir=git_dir, tip=tip, base=base)
 
 
 def _make_copy(place: WorkspacePlace, project_dir: str, git: Git) -> Workspace:
@@ -261,8 +218,7 @@ def _make_copy(place: WorkspacePlace, project_dir: str, git: Git) -> Workspace:
     copy = place.write(Workspace("copy", project_dir, str(tree), str(tree)))
     place.folder.mkdir(mode=0o700)
     how = ["-cRp"] if sys.platform == "darwin" else ["-a", "--reflink=auto"]
-    seconds = max(0.1, git.ends_at - time.monotonic())
-    ended = run_to_end(["cp", *how, "--", str(source), str(tree)], git.environment, seconds)
+    ended = git.start(["cp", *how, "--", str(source), str(tree)], place.folder)
     if ended.exit_code:
         raise WorkspaceProblem(f"{project_dir} cannot be copied: {ended.stderr.strip()[:500]}")
     place.listing.write_text(json.dumps(_listed(tree)), encoding="utf-8")
@@ -277,11 +233,10 @@ def settle_workspace(
     A worktree is removed after its changes are on the branch, or if there are none. It is kept after a failure, or if a
     commit cannot hold all of it. A copy is kept if anything in it was changed.
     """
-    git = Git.within(seconds, environ)
     state = place.read()
     if state is None or not state.is_made:
         with suppress(WorkspaceProblem):
-            place.discard(git)
+            place.discard()
         return {"kept": False, "file_count": 0}
     record: JsonObject = {"kind": state.kind, "source": state.source}
     settled = replace(state, is_open=False)
@@ -292,65 +247,65 @@ def settle_workspace(
             record |= _named(_changes_in_copy(place, state))
             is_kept = bool(record["file_count"])
         else:
-            index = place.folder / "index"
-            settled, changes, is_kept = _settle_worktree(settled, index, git.inside(state, index), message, is_failed)
+            _remove(place.scratch)
+            git = Git.within(seconds, environ, state.source, state.top, state.tree)
+            settled, changes, is_kept = _settle_worktree(settled, place.scratch, git, message, is_failed)
             record |= changes
-            index.unlink(missing_ok=True)
         if not is_kept:
-            place.discard(git)
+            place.discard()
             return {**record, "kept": False}
     except (WorkspaceProblem, OSError, ValueError) as error:
         record["problem"] = str(error)
-    with suppress(OSError):  # the next start settles it again
+    with suppress(WorkspaceProblem, OSError):  # the next start settles it again
         place.write(settled)
+        _remove(place.scratch)
     return {**record, "kept": True, "path": state.project_dir}
 
 
 def _settle_worktree(
-    state: Workspace, index: Path, git: Git, message: str, is_failed: bool
+    state: Workspace, scratch: Path, git: Git, message: str, is_failed: bool
 ) -> "tuple[Workspace, JsonObject, bool]":
     """Return the state, the changes and whether the worktree is kept. The agent's own index stays as it is."""
-    at, base = state.tree, state.base
-    with suppress(FileNotFoundError):
-        shutil.copy2(Path(state.git_dir) / "index", index)  # with its time, by which git finds quick changes
-    head = git.run("rev-parse", "HEAD^{commit}", at=at)
-    git.run("add", "--all", at=at)
-    tree = git.run("write-tree", at=at)
-    raw = git.run("diff-tree", "-r", "-z", "--no-renames", "--raw", base, tree, at=at).split("\0")
-    changes = _named([(kind.split()[4], name) for kind, name in zip(raw[::2], raw[1::2], strict=False)])
-    changes |= {"base": base, "summary": git.run("diff", "--no-ext-diff", "--shortstat", base, tree, at=at).strip()}
+    git_dir, inside, at, base = Path(state.git_dir), scratch / "inside", scratch / "beside", state.base
+    stored = store_tree(Path(state.tree), git_dir, inside, state.sandbox, git)
+    git = beside(at, git_dir, state.common, git)
+    if stored.pack is not None:
+        git.run("unpack-objects", "-q", at=at, stdin=stored.pack)
+    head = git.run("rev-parse", "--verify", f"{head_of(git_dir)}^{{commit}}", at=at)
+    raw = git.names("diff-tree", "-r", "-z", "--no-renames", "--raw", base, stored.name, at=at)
+    changes = _named([(kind.split()[4], name) for kind, name in zip(raw[::2], raw[1::2], strict=True)])
+    changes |= {"base": base, "summary": git.run("diff-tree", "-M", "--shortstat", base, stored.name, at=at).strip()}
+    if stored.has_repositories:
+        changes |= {"problem": "the commit does not contain the git repositories in the tree"}
     is_changed = bool(changes["file_count"]) or head != base
-    if is_failed:
-        return state, changes, is_changed or bool(git.run("status", "--porcelain", "--ignored", at=at))
-    if not is_changed:
-        return state, changes, False
-    commit = _commit(state, tree, head, git, message)
+    if is_failed or not is_changed:
+        return state, changes, is_changed or stored.has_repositories or (is_failed and stored.has_ignored)
+    commit = _commit(state, stored.name, head, git, at, message)
     settled = replace(state, tip=commit, base=commit)
     changes |= {"branch": state.branch, "commit": commit}
-    if git.run("diff-files", "--name-only", at=at) or any(f" {_SUBMODULE} " in kind for kind in raw[::2]):
-        # Repositories inside of the tree are not in the commit. The next run continues behind it.
-        git.run("update-ref", "--no-deref", "HEAD", commit, at=at)
-        shutil.copy2(index, Path(state.git_dir) / "index")
-        return settled, {**changes, "problem": "the commit does not contain the git repositories in the tree"}, True
-    return settled, changes, False
+    if stored.has_repositories:
+        # The next run continues behind the commit.
+        git.run("update-ref", "--no-deref", head_of(git_dir), commit, at=at)
+        (git_dir / "index").unlink(missing_ok=True)  # it may be a link
+        shutil.copy2(inside / "index", git_dir / "index")
+    return settled, changes, stored.has_repositories
 
 
-def _commit(state: Workspace, tree: str, head: str, git: Git, message: str) -> str:
+def _commit(state: Workspace, tree: str, head: str, git: Git, at: Path, message: str) -> str:
     """Move the branch to a commit of the tree, behind everything that is on the branch and that the agent committed."""
-    at = state.tree
     try:
         git.run("merge-base", "--is-ancestor", state.base, head, at=at)
         parents = ["-p", head]
     except WorkspaceProblem:
         parents = ["-p", head, "-p", state.base]
     commit = head
-    if len(parents) > 2 or tree != git.run("rev-parse", "HEAD^{tree}", at=at):
+    if len(parents) > 2 or tree != git.run("rev-parse", f"{head}^{{tree}}", at=at):
         commit = git.run("commit-tree", tree, *parents, "-m", message, at=at)
     ref = f"refs/heads/{state.branch}"
     if f"\nbranch {ref}\n" in f"{git.run('worktree', 'list', '--porcelain', at=at)}\n":
         advice = f"check out another one there, then: git branch -f {state.branch} {commit}"
         raise WorkspaceProblem(f"the branch {state.branch} is checked out somewhere, so it was not moved; {advice}")
-    git.run("update-ref", ref, commit, state.tip or "0" * len(commit), at=at)
+    git.run("update-ref", "--no-deref", ref, commit, state.tip or "0" * len(commit), at=at)
     return commit
 
 
@@ -408,7 +363,7 @@ def settle_interrupted(workspaces: Path, seconds: float, environ: Mapping[str, s
     return said
 
 
-def forget_workspaces(workspaces: Path, sessions: Sequence[str], seconds: float, environ: Mapping[str, str]) -> None:
+def forget_workspaces(workspaces: Path, sessions: Sequence[str]) -> None:
     """Remove the workspaces of deleted sessions; their branches stay.
 
     Raises:
@@ -417,6 +372,6 @@ def forget_workspaces(workspaces: Path, sessions: Sequence[str], seconds: float,
     for place in (WorkspacePlace.of_session(workspaces, session_id) for session_id in sessions):
         if place.file.exists() and (lock := place.take()) is not None:
             try:
-                place.discard(Git.within(seconds, environ))
+                place.discard()
             finally:
                 os.close(lock)

@@ -17,10 +17,10 @@ from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionB
 from ao_protocol.wire import JsonObject
 from ao_runner.home import HomeOpen, private_folder
 from ao_runner.processes.calls import CallNotFinished, call_long
+from ao_runner.processes.git import git_variables
 from ao_runner.processes.workspaces import (
     Workspace,
     WorkspacePlace,
-    git_variables,
     list_interrupted,
     open_workspace,
     settle_interrupted,
@@ -71,13 +71,15 @@ async def _workspace_of(request: RunRequest) -> AsyncIterator[tuple[WorkspacePla
         raise ValueError("the run has no workspace, or no folder for it")
     kind, project_dir, lock = request.profile.workspace, request.session.project_dir, None
     place = WorkspacePlace.of_session(request.workspaces, request.session.session_id)
-    environ = git_variables(request.environ)
+    environ, sandbox = git_variables(request.environ), request.sandbox.command if request.sandbox else ()
     opened: Workspace | str = f"the workspace {place.folder} is in use by another process; wait for its run to end"
     try:
         try:
             private_folder(request.workspaces.parent, request.workspaces.name)
             if (lock := await _lock_of(place)) is not None:
-                opened = await call_long(OPEN_SECONDS, open_workspace, place, kind, project_dir, OPEN_SECONDS, environ)
+                opened = await call_long(
+                    OPEN_SECONDS, open_workspace, place, kind, project_dir, sandbox, OPEN_SECONDS, environ
+                )
         except (CallNotFinished, HomeOpen, OSError) as error:
             opened = f"no workspace ({kind}): {error}"
         yield place, opened

@@ -3,8 +3,9 @@
 import asyncio
 import os
 import subprocess
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ class Desk:
     project: Path
     home: Path
     kind: str = "worktree"
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @property
     def workspaces(self) -> Path:
@@ -56,7 +58,7 @@ class Desk:
         made = Profile(name="mine", executor=str(DOING), **{"workspace": self.kind, **profile})
         follower = Follower()
         with SqliteStore(self.home) as store, own_runs(self.home) as owner:
-            request = RunRequest(session, run, Executor("doing", DOING), os.environ)
+            request = RunRequest(session, run, Executor("doing", DOING), self.environ)
             request = replace(request, profile=made, workspaces=self.workspaces, grace_periods=PATIENT)
             journal = StoredJournal(store, run, follower, owner)
             terminal = asyncio.run(perform_run(request, journal, StopRequests(), ColdLauncher()))
@@ -224,6 +226,26 @@ def test_no_hook_monitor_or_changed_git_file_of_a_hostile_repository_runs(desk: 
 
 
 @pytest.mark.thorough
+def test_files_with_odd_names_and_of_other_types_are_on_the_branch(desk: Desk) -> None:
+    names = (r"a\nb", r"c\rd", r"e\377f", "-z", ":(top)q", "new ")
+    puts = "; ".join(f"printf x > \"./$(printf -- '{name}.')\"" for name in names)
+    session = desk.session()
+
+    first = workspace_of(desk.run(f"{puts}; mkfifo fifo; ln -s / root; chmod 755 inner/a.txt", session))
+    second = workspace_of(desk.run("rm -r inner root; ln -s /tmp inner; mkdir root; echo > root/x", session))
+
+    listed = git(desk.project, "ls-tree", "--name-only", str(first["branch"])).split("\n")
+    assert {f'"{name}."' if "\\" in name else f"{name}." for name in names} <= set(listed)
+    assert first["file_count"] == len(names) + 2
+    assert second["files"] == [
+        {"path": "inner", "change": "added"},
+        {"path": "inner/a.txt", "change": "removed"},
+        {"path": "root", "change": "removed"},
+        {"path": "root/x", "change": "added"},
+    ]
+
+
+@pytest.mark.thorough
 def test_a_repository_in_the_worktree_is_not_lost(desk: Desk) -> None:
     commit = "git -c user.name=x -c user.email=x commit -qm x"
     changed = workspace_of(desk.run(f"git init -q cloned; cd cloned; echo x > x; git add x; {commit}"))
@@ -256,6 +278,21 @@ def test_a_folder_in_the_repository_is_that_folder_in_the_worktree(desk: Desk) -
     performed = desk.run("pwd; cat a.txt")
 
     assert str(performed.result.result_text).endswith("/project/inner\none")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("left", "problem"), [("ln -s / inner", "is a link out of"), ("touch inner", "File exists")])
+def test_a_workspace_without_the_folder_of_the_agent_is_refused_and_kept(desk: Desk, left: str, problem: str) -> None:
+    """A sandbox would make writable what such a link leads to."""
+    session, desk.project = desk.session(), desk.project / "inner"
+    session = replace(session, project_dir=str(desk.project))
+    kept = workspace_of(desk.run(f"echo half > ../b.txt; rm -r ../inner; cd ..; {left}; exit 3", session))
+
+    failure = desk.run("true", session).failure
+
+    assert failure.error.type == "workspace_error"
+    assert problem in failure.error.message
+    assert (Path(str(kept["path"])).parent / "b.txt").read_text() == "half\n"
 
 
 @pytest.mark.thorough

@@ -105,3 +105,28 @@ def test_profiles_can_be_completed(profiles: Ao) -> None:
     )
 
     assert completed.stdout.split() == ["plain,tiny", "plain,typo"]
+
+
+def test_a_sandbox_without_git_is_told_for_a_profile_with_a_worktree(ao: Ao) -> None:
+    hiding = ao.write("hiding", '#!/bin/sh\n[ "$1" = git ] || exec "$@"; exit 1\n')
+    hiding.chmod(0o755)
+    tiny = miniature("answers_at_once")
+    ao.write("mine.yaml", f"executor: {tiny}\nworkspace: worktree\nsandbox: {{command: [{hiding}]}}\n")
+
+    called = ao("executors", "profile", "mine.yaml")
+
+    assert called.exit_code == 1
+    assert "$.sandbox.command: workspace: worktree needs git, which does not run in it" in called.stderr
+
+
+def test_the_program_of_a_sandbox_is_not_taken_from_the_project(ao: Ao) -> None:
+    """An agent that may write there would leave the sandbox with it."""
+    program = ao.folder / "bin" / "cage"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nexec "$@"\n')
+    program.chmod(0o755)
+    ao.write("mine.yaml", f"executor: {miniature('answers_at_once')}\nsandbox: {{command: [cage]}}\n")
+
+    for entry in ("bin", "", str(program.parent)):
+        called = ao("executors", "profile", "mine.yaml", PATH=f"{entry}:/usr/bin:/bin")
+        assert "needs 'cage', which is not on PATH outside of the project" in called.stderr
