@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from typing import Any, Final
 
-import uvicorn
 from fastapi import APIRouter, FastAPI
 
+from ao_runner.connections import BoundedServer
 from ao_runner.coordinators.http import worker_calls
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
@@ -119,7 +119,7 @@ def build_application(
     return app, Gate(app, policy)
 
 
-class SignalledServer(uvicorn.Server):
+class SignalledServer(BoundedServer):
     """A web server that leaves signals to its caller, and that ends its streams before it waits for its connections.
 
     Otherwise it would wait for each stream until the grace period is over (sse-starlette#73).

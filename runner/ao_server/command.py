@@ -5,6 +5,7 @@ import ipaddress
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 8765
 GRACEFUL_SECONDS: Final = 5
+_SECONDS: Final = click.FloatRange(0.1)
 
 
 class ServeArguments(TypedDict):
@@ -39,6 +41,9 @@ class ServeArguments(TypedDict):
     names: tuple[str, ...]
     with_worker: bool
     with_token: bool
+    max_connections: int
+    head_seconds: float
+    body_seconds: float
     private_webhooks: bool
     concurrency: int
     profiles: tuple[str, ...]
@@ -69,6 +74,15 @@ class ServeArguments(TypedDict):
     "--worker/--no-worker", "with_worker", default=True, show_default=True, help="Perform runs on this host, too."
 )
 @click.option("--token/--no-token", "with_token", default=None, help="Demand a token also on a loopback address.")
+@click.option(
+    "--max-connections", type=click.IntRange(1), default=2000, show_default=True,
+    help="Maximum number of connections. It is smaller where the limit of open files demands that.",
+)  # fmt: skip
+@click.option("--head-seconds", type=_SECONDS, default=10, show_default=True, help="Time for the head of a request.")
+@click.option(
+    "--body-seconds", type=_SECONDS, default=30, show_default=True,
+    help="Time for a body, beside a second for each 64 KiB of it; and for which a client may read nothing.",
+)  # fmt: skip
 @click.option(
     "--private-webhooks", is_flag=True, help="Let webhooks have private addresses. A loopback server always does."
 )
@@ -106,8 +120,7 @@ class _AddressRefused(RunnerError):
 
 
 async def _serve(given: ServeArguments) -> None:
-    import uvicorn
-
+    from ao_runner.connections import BoundedConfig, Bounds, fitting_connections
     from ao_server.application import SignalledServer, build_application
     from ao_server.beside import WorkerBeside
     from ao_server.gate import GatePolicy, tokens_of
@@ -129,22 +142,21 @@ async def _serve(given: ServeArguments) -> None:
     environ = dict(os.environ) if tokens is None else {**os.environ, COORDINATOR_TOKEN: tokens["worker"]}
     beside = WorkerBeside(_worker(given, _own_address(listener)), environ)
     app, gate = build_application(access, hosting, policy, receivers, beside)
-    config = uvicorn.Config(
-        gate, log_level="warning", access_log=False, server_header=False, lifespan="off",
-        timeout_graceful_shutdown=GRACEFUL_SECONDS, h11_max_incomplete_event_size=64 * 1024,
-    )  # fmt: skip
+    connections = fitting_connections(given["max_connections"])
+    bounds = Bounds(connections, given["head_seconds"], given["body_seconds"])
+    config = BoundedConfig(gate, bounds, GRACEFUL_SECONDS)
     server = SignalledServer(config)
     address = f"http://{_shown(given['host'])}:{port}"
     async with app.router.lifespan_context(app), beside:
         with on_signals(lambda: server.stop(app.state.context.live.close)):
-            _say_where(address, given, tokens)
+            _say_where(address, given, tokens, connections)
             await server.serve([listener])
 
 
 def _listener(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=1024)
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
         advice = "choose another --port, or 0 for a free one"
         raise _AddressRefused(f"cannot listen on {host} port {port}: {error.strerror or error}; {advice}") from error
@@ -178,7 +190,10 @@ def _shown(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _say_where(address: str, given: ServeArguments, tokens: "dict[Role, str] | None") -> None:
+def _say_where(address: str, given: ServeArguments, tokens: "Mapping[Role, str] | None", connections: int) -> None:
+    if connections < (wanted := given["max_connections"]):
+        advice = "raise the limit of open files (ulimit -n) for more"
+        click.echo(f"ao: at most {connections} connections at a time instead of {wanted}; {advice}", err=True)
     click.echo(f"ao: serving {StorePlace(given['home'], given['store']).name} at {address}", err=True)
     if tokens is not None:
         click.echo(

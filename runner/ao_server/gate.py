@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import quote
 
+from ao_runner.connections import CLOSE, admit
 from ao_runner.home import private_folder
 from ao_server.rates import RateLimit
 
@@ -28,6 +29,8 @@ COOKIE: Final = "ao_login"
 TOKEN_BYTES: Final = 32
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Of one request: a worker hands over events of up to 16 MiB."""
+MAX_OPEN_BODY_BYTES: Final = 64 * 1024
+"""Of a request to which everybody is admitted, where tokens are demanded."""
 MOST_REQUESTS: Final = 2000
 """Of one address in a second. Twenty workers and a hundred clients on one machine send a third of it."""
 MOST_WRONG_TOKENS: Final = 30
@@ -110,16 +113,20 @@ class Gate:
             _check_rate(self._requests, "requests", sender)
             self._check_text(scope)
             self._check_origin(scope["method"], headers)
-            scope["state"] = {**scope.get("state", {}), "role": self._admit(scope, headers, sender)}
-            if int(headers.get("content-length") or 0) > MAX_BODY_BYTES:
-                raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
+            role = self._admit(scope, headers, sender)
+            scope["state"] = {**scope.get("state", {}), "role": role}
+            most = MAX_BODY_BYTES if role or self._policy.tokens is None else MAX_OPEN_BODY_BYTES
+            if int(headers.get("content-length") or 0) > most:
+                raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {most} bytes")
         except _Refused as refused:
             await _answer(send, scope, refused)
             return
         except ValueError:
             await _answer(send, scope, _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is no number"))
             return
-        await self._inside(scope, _limited(receive), _with_headers(send))
+        if role or self._policy.tokens is None:
+            admit(scope)
+        await self._inside(scope, _limited(receive, most), _with_headers(send))
 
     def _counting(self, send: Send, sender: str) -> Send:
         """Count the answers that say that a token is wrong, so that nobody can try many."""
@@ -208,7 +215,7 @@ def is_call_of_worker(method: str, path: str) -> bool:
     )
 
 
-def _limited(receive: Receive) -> Receive:
+def _limited(receive: Receive, most: int) -> Receive:
     size = 0
 
     async def receive_some() -> Message:
@@ -216,7 +223,7 @@ def _limited(receive: Receive) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         # A body without a length that is too long ends as if the sender had left.
-        return {"type": "http.disconnect"} if size > MAX_BODY_BYTES else message
+        return {"type": "http.disconnect"} if size > most else message
 
     return receive_some
 
@@ -259,6 +266,6 @@ async def _answer(send: Send, scope: Message, refused: _Refused) -> None:
 
 async def _send(send: Send, status: HTTPStatus, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
     sends = _with_headers(send)
-    length = (b"content-length", str(len(body)).encode())
-    await sends({"type": "http.response.start", "status": status.value, "headers": [*headers, length]})
+    more = [(b"content-length", str(len(body)).encode()), CLOSE]
+    await sends({"type": "http.response.start", "status": status.value, "headers": [*headers, *more]})
     await sends({"type": "http.response.body", "body": body})

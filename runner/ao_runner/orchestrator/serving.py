@@ -92,8 +92,6 @@ def _digest(token: str) -> bytes:
 
 SESSION_HEADER: Final = "x-agent-session-id"
 MAX_BODY_BYTES: Final = 1024 * 1024
-BODY_SECONDS: Final = 20.0
-"""The timeout for the whole body of a request, which comes from this machine."""
 MOST_CALLS_OF_A_SESSION: Final = 32
 """The maximum number of concurrent calls. A waiting call occupies a connection, and other runs need some, too."""
 LOOPBACK: Final = "127.0.0.1"
@@ -126,6 +124,8 @@ class Door:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        from ao_runner.connections import admit
+
         try:
             caller = self._admitted(scope)
             body = await _body_of(receive)
@@ -134,6 +134,7 @@ class Door:
             return
         if body is None:
             return
+        admit(scope)
         unread = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
@@ -176,19 +177,13 @@ class Door:
 async def _body_of(receive: Receive) -> bytes | None:
     """Return the whole body; None if the client disconnected before its end."""
     body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    return None
-                body += message.get("body", b"")
-                if len(body) > MAX_BODY_BYTES:
-                    raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
-                if not message.get("more_body", False):
-                    return bytes(body)
-    except TimeoutError:
-        raise _Refused(HTTPStatus.REQUEST_TIMEOUT, f"no whole body within {BODY_SECONDS:g} s") from None
+    while (message := await receive())["type"] == "http.request":
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
+        if not message.get("more_body", False):
+            return bytes(body)
+    return None
 
 
 async def _send_refusal(send: Send, refusal: _Refused) -> None:
@@ -196,15 +191,13 @@ async def _send_refusal(send: Send, refusal: _Refused) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if refusal.status is HTTPStatus.METHOD_NOT_ALLOWED:
         headers.append((b"allow", b"POST"))
-    if refusal.status in {HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.REQUEST_TIMEOUT}:
-        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": refusal.status.value, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 MOST_CONNECTIONS: Final = 256
 GOODBYE_SECONDS: Final = 1
-_HEAVY: Final = (*SDK_MODULES, "uvicorn")
+_HEAVY: Final = (*SDK_MODULES, "ao_runner.connections")
 _LOGGERS: Final = ("mcp", "sse_starlette", "uvicorn.error")
 
 
@@ -264,7 +257,7 @@ class OrchestratorServer:
         try:
             for name in _HEAVY:
                 await asyncio.to_thread(importlib.import_module, name)
-            listener = socket.create_server((LOOPBACK, port), backlog=MOST_CONNECTIONS)
+            listener = socket.create_server((LOOPBACK, port))
         except ImportError as error:
             raise CannotHost(f"{error}; install ao-executor-protocol[worker]") from error
         except OSError as error:
@@ -281,27 +274,16 @@ class OrchestratorServer:
 @asynccontextmanager
 async def _listening(door: Door, listener: socket.socket) -> AsyncIterator[None]:
     """Run uvicorn without its own loop, which would handle the worker's signals and wake up ten times a second."""
-    import uvicorn
+    from ao_runner.connections import BoundedConfig, BoundedServer, Bounds, fitting_connections
 
     for name in _LOGGERS:
         # A worker's log has one form, and errors of requests are in the responses.
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
-    config = uvicorn.Config(
-        door,
-        interface="asgi3",
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=GOODBYE_SECONDS,
-    )
+    config = BoundedConfig(door, Bounds(fitting_connections(MOST_CONNECTIONS)), GOODBYE_SECONDS)
     config.load()
-    server = uvicorn.Server(config)
+    server = BoundedServer(config)
     server.lifespan = config.lifespan_class(config)
     await server.startup(sockets=[listener])
     try:

@@ -1,11 +1,12 @@
 """Templates and what each of them gets. All text is escaped, and characters that hide or reorder text are shown."""
 
 from importlib.metadata import version
+from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import FileResponse, HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import Response
@@ -79,6 +80,17 @@ def fragment(template: str, **values: object) -> str:
     return templates.get_template(template).render(values)
 
 
+class _SmallFiles(StaticFiles):
+    """Answers with the whole text of a file: clients that do not read it must not hold an open file."""
+
+    def file_response(self, full_path: str | PathLike[str], *given: Any, **named: Any) -> Response:  # noqa: ANN401  # as the parent's
+        """Return the answer with a file."""
+        answer = super().file_response(full_path, *given, **named)
+        if not isinstance(answer, FileResponse):
+            return answer
+        return Response(Path(full_path).read_bytes(), answer.status_code, answer.headers)
+
+
 def serve_static_files(app: FastAPI) -> None:
     """Add the style sheet and the scripts."""
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/static", _SmallFiles(directory=STATIC), name="static")

@@ -31,12 +31,28 @@ class Served:
     environ: dict[str, str] = field(default_factory=dict)
     port: int = 0
     folder: Path = EXAMPLES / "echo"
+    descriptors: int = 0
+    """The limit of open files; 0 leaves it as it is."""
 
     def __enter__(self) -> Self:
         self._log = (self.home.parent / f"{self.home.name}-serve.log").open("ab")
         self._begins_at = self._log.tell()
+        limit = f"ulimit -n {self.descriptors}; " if self.descriptors else ""
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "ao_runner", "serve", "--port", str(self.port), *self.arguments],
+            [
+                "/bin/sh",
+                "-c",
+                f'{limit}exec "$@"',
+                "sh",
+                sys.executable,
+                "-P",
+                "-m",
+                "ao_runner",
+                "serve",
+                "--port",
+                str(self.port),
+                *self.arguments,
+            ],
             env={**os.environ, "AO_HOME": str(self.home), "AO_STORE": "local", **self.environ},
             stderr=self._log,
             cwd=self.folder,

@@ -1,13 +1,14 @@
 """The server of a worker: what the real MCP client gets from it, and whom it refuses."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
 import pytest
 from mcp.client.client import Client
 
-from ao_runner.orchestrator.serving import CannotHost, OrchestratorServer
+from ao_runner.orchestrator.serving import MOST_CONNECTIONS, CannotHost, OrchestratorServer
 from ao_runner.orchestrator.tools import Timeouts
 from tests.process.runner.orchestrator.calling import client_at, hosted, mcp_agent, play, told
 from tests.process.runner.orchestrator.small_coordinator import SmallCoordinator
@@ -181,6 +182,28 @@ def test_requests_are_answered_by_who_sends_them(method: str, headers: dict[str,
 
     play(story())
     assert len(coordinator.asked) == (status == 200)
+
+
+def test_connections_that_ask_nothing_lock_out_no_agent() -> None:
+    async def story() -> None:
+        coordinator = SmallCoordinator()
+        async with coordinator.serving(), hosted(coordinator) as server, AsyncExitStack() as stack:
+            url = server.grant("run_me", "ses_me")[0]
+            silent = []
+            for _ in range(MOST_CONNECTIONS + 20):
+                reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
+                stack.callback(writer.close)
+                writer.write(b"P")
+                silent.append(asyncio.ensure_future(reader.read()))
+            async with httpx.AsyncClient(verify=False) as http:  # noqa: S501
+                assert (await http.post(url, headers=ACCEPT, json=CALL)).status_code == 200
+            while sum(one.done() for one in silent) < 20:
+                await asyncio.wait([one for one in silent if not one.done()], return_when=asyncio.FIRST_COMPLETED)
+            for one in silent:
+                one.cancel()
+            await asyncio.gather(*silent, return_exceptions=True)
+
+    play(story())
 
 
 def test_an_address_is_valid_until_its_run_ends_and_for_nobody_else() -> None:
