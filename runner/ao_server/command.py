@@ -20,13 +20,14 @@ from ao_runner.cli.options import (
     store_option,
 )
 from ao_runner.errors import RunnerError
+from ao_runner.home import private_folder
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import COORDINATOR_TOKEN
 from ao_runner.runs.run_request import on_signals
 from ao_runner.store.opening import StorePlace
 
 if TYPE_CHECKING:
-    from ao_server.gate import Role
+    from ao_server.gate import GatePolicy, Role
 
 DEFAULT_PORT: Final = 8765
 GRACEFUL_SECONDS: Final = 5
@@ -41,6 +42,7 @@ class ServeArguments(TypedDict):
     names: tuple[str, ...]
     with_worker: bool
     with_token: bool
+    proxies: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
     max_connections: int
     head_seconds: float
     body_seconds: float
@@ -74,6 +76,10 @@ class ServeArguments(TypedDict):
     "--worker/--no-worker", "with_worker", default=True, show_default=True, help="Perform runs on this host, too."
 )
 @click.option("--token/--no-token", "with_token", default=None, help="Demand a token also on a loopback address.")
+@click.option(
+    "--proxy", "proxies", type=ipaddress.ip_network, multiple=True, metavar="ADDRESS|NETWORK",
+    help="Believe X-Forwarded-For and X-Forwarded-Proto of a proxy with this address. Repeatable.",
+)  # fmt: skip
 @click.option(
     "--max-connections", type=click.IntRange(1), default=2000, show_default=True,
     help="Maximum number of connections. It is smaller where the limit of open files demands that.",
@@ -123,7 +129,6 @@ async def _serve(given: ServeArguments) -> None:
     from ao_runner.connections import BoundedConfig, Bounds, fitting_connections
     from ao_server.application import SignalledServer, build_application
     from ao_server.beside import WorkerBeside
-    from ao_server.gate import GatePolicy, tokens_of
     from ao_server.receivers import ReceiverPolicy
     from ao_server.store_access import StoreAccess
     from ao_server.submission import Hosting
@@ -132,25 +137,34 @@ async def _serve(given: ServeArguments) -> None:
         raise click.UsageError("--no-token is for loopback addresses only; omit it, or omit --host")
     listener = _listener(given["host"], given["port"])
     port = listener.getsockname()[1]
-    demands_token = bool(given["with_token"]) or not is_loopback(given["host"])
-    tokens = tokens_of(given["home"]) if demands_token else None
+    policy = _gate_policy(given, port)
+    tokens = policy.tokens
     script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
     access = StoreAccess(StorePlace(given["home"], given["store"]), f"server-{os.getpid()}")
     hosting = Hosting(given["home"], os.environ, str(given["project_dir"]), script)
-    policy = GatePolicy(tokens, None if demands_token else _hosts(given, port))
     receivers = ReceiverPolicy(allows_private=given["private_webhooks"] or is_loopback(given["host"]))
     environ = dict(os.environ) if tokens is None else {**os.environ, COORDINATOR_TOKEN: tokens["worker"]}
     beside = WorkerBeside(_worker(given, _own_address(listener)), environ)
     app, gate = build_application(access, hosting, policy, receivers, beside)
     connections = fitting_connections(given["max_connections"])
     bounds = Bounds(connections, given["head_seconds"], given["body_seconds"])
-    config = BoundedConfig(gate, bounds, GRACEFUL_SECONDS)
+    config = BoundedConfig(gate, bounds, GRACEFUL_SECONDS, given["proxies"])
     server = SignalledServer(config)
     address = f"http://{_shown(given['host'])}:{port}"
     async with app.router.lifespan_context(app), beside:
         with on_signals(lambda: server.stop(app.state.context.live.close)):
             _say_where(address, given, tokens, connections)
             await server.serve([listener])
+
+
+def _gate_policy(given: ServeArguments, port: int) -> "GatePolicy":
+    from ao_server.gate import GatePolicy, tokens_of
+    from ao_server.logins import Logins
+
+    if not given["with_token"] and is_loopback(given["host"]):
+        return GatePolicy(None, _hosts(given, port))
+    tokens = tokens_of(given["home"])
+    return GatePolicy(tokens, None, Logins(private_folder(given["home"], "server", "logins")))
 
 
 def _listener(host: str, port: int) -> socket.socket:
@@ -199,6 +213,9 @@ def _say_where(address: str, given: ServeArguments, tokens: "Mapping[Role, str] 
         click.echo(
             f"ao: log in with a token of {given['home'] / 'server' / 'tokens.json'} (client or reader)", err=True
         )
+    who = "every user of this machine can" if tokens is None else "whoever has the token of a client or worker can"
+    advice = "; --token demands tokens" if tokens is None else ""
+    click.echo(f"ao: {who} run any program as the user of this server, by a profile that is a path{advice}", err=True)
     if not given["with_worker"]:
         click.echo("ao: no worker is started here; runs wait for one: ao worker", err=True)
 

@@ -1,22 +1,25 @@
 """Who may ask the server for what: tokens with roles, foreign pages, large bodies, and the headers of every answer."""
 
-import hashlib
 import hmac
 import html
 import json
 import math
 import os
+import re
 import secrets
+import stat
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import quote
 
 from ao_runner.connections import CLOSE, admit
+from ao_runner.errors import RunnerError
 from ao_runner.home import private_folder
+from ao_server.logins import Logins
 from ao_server.rates import RateLimit
 
 Role = Literal["reader", "client", "worker"]
@@ -34,10 +37,12 @@ MAX_OPEN_BODY_BYTES: Final = 64 * 1024
 MOST_REQUESTS: Final = 2000
 """Of one address in a second. Twenty workers and a hundred clients on one machine send a third of it."""
 MOST_WRONG_TOKENS: Final = 30
-"""Of one address in a minute; then logins and requests without a valid token are refused until the minute is over."""
+"""Of one address in a minute; then further wrong ones are refused with another answer until the minute is over."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN_PATHS: Final = ("/health", "/login", "/logout", "/static/")
 """What everybody may see."""
+_TOKEN: Final = re.compile(r"[!-~]{20,1000}")
+_COOKIE: Final = re.compile(rf"(?:^|;)\s*{COOKIE}=([A-Za-z0-9_-]{{1,100}})\s*(?:;|$)")
 _PAGE: Final = (
     '<!doctype html><html lang="en"><title>{phrase}</title><link rel="stylesheet" href="/static/app.css">'
     "<main><h1>{phrase}</h1><p>{reason}</p></main>"
@@ -52,23 +57,50 @@ HEADERS: Final = {
 }
 
 
+@dataclass(eq=False)
+class TokensUnusable(RunnerError):
+    """The file with the tokens could let in somebody who has none."""
+
+    path: Path
+    found: str
+
+    def __str__(self) -> str:
+        return (
+            f"cannot use the tokens of {self.path}: {self.found}. Expected a file that only its user can read, with a"
+            f" JSON object of three different tokens, {', '.join(get_args(Role))}, each of 20 to 1000 printable ASCII"
+            " characters without spaces. Mend it, or delete it: then the next start makes new tokens"
+        )
+
+
 def tokens_of(home: Path) -> dict[Role, str]:
-    """Return the tokens of a server by role, which its first start makes. Only its user can read their file."""
+    """Return the tokens of a server by role, which its first start makes. Only its user can read their file.
+
+    Raises:
+        TokensUnusable: The file cannot be read, others can read it, or a token is missing or easy to guess.
+    """
     path = private_folder(home, "server") / "tokens.json"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return {role: str(kept[role]) for role in get_args(Role)}
-    made: dict[Role, str] = {role: secrets.token_urlsafe(TOKEN_BYTES) for role in get_args(Role)}
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(made, file, indent=2)
-    return made
-
-
-def login_cookie(token: str) -> str:
-    """Return the value of the cookie for a token. The token itself is in no cookie."""
-    return hmac.new(token.encode(), b"ao serve: login", hashlib.sha256).hexdigest()
+        with (
+            suppress(FileExistsError),
+            os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file,
+        ):
+            json.dump({role: secrets.token_urlsafe(TOKEN_BYTES) for role in get_args(Role)}, file, indent=2)
+        mode = path.stat().st_mode
+        kept = json.loads(path.read_bytes()[: 64 * 1024]) if stat.S_ISREG(mode) else None
+    except OSError as error:
+        raise TokensUnusable(path, f"it cannot be made or read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise TokensUnusable(path, "it is no JSON") from error
+    if mode & 0o077:
+        raise TokensUnusable(path, f"its mode is {stat.S_IMODE(mode):04o}, so others can use it; run chmod 600 {path}")
+    if not isinstance(kept, dict) or kept.keys() != set(get_args(Role)):
+        raise TokensUnusable(path, "it is no object of the three roles")
+    for role, token in kept.items():
+        if not (isinstance(token, str) and _TOKEN.fullmatch(token)):
+            raise TokensUnusable(path, f"the token of {role} is none, or too short or too long")
+    if len(set(kept.values())) < len(kept):
+        raise TokensUnusable(path, "two roles have the same token")
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +114,15 @@ class GatePolicy:
 
     tokens: Mapping[Role, str] | None
     hosts: frozenset[str] | None = None
+    logins: Logins | None = None
+    wrong_tokens: RateLimit = field(default_factory=lambda: RateLimit(MOST_WRONG_TOKENS, 60.0))
+
+    def seconds_after_wrong_token(self, sender: str) -> float:
+        """Count a wrong token, and return how long its sender has to wait; 0 if its limit is not reached."""
+        seconds = self.wrong_tokens.wait_seconds(sender)
+        if not seconds:
+            self.wrong_tokens.count(sender)
+        return seconds
 
 
 @dataclass(eq=False)
@@ -98,7 +139,6 @@ class Gate:
         self._inside = inside
         self._policy = policy
         self._requests = RateLimit(MOST_REQUESTS, 1.0)
-        self._wrong_tokens = RateLimit(MOST_WRONG_TOKENS, 60.0)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -107,15 +147,13 @@ class Gate:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         sender = str((scope.get("client") or ("",))[0])
-        send = self._counting(send, sender)
         try:
-            self._requests.count(sender)
-            _check_rate(self._requests, "requests", sender)
+            known = self._role(headers)
+            self._check_rate(f"{known} {sender}" if known else sender)
             self._check_text(scope)
             self._check_origin(scope["method"], headers)
-            role = self._admit(scope, headers, sender)
-            scope["state"] = {**scope.get("state", {}), "role": role}
-            most = MAX_BODY_BYTES if role or self._policy.tokens is None else MAX_OPEN_BODY_BYTES
+            scope["state"] = {**scope.get("state", {}), "role": self._admit(scope, headers, known)}
+            most = MAX_BODY_BYTES if known or self._policy.tokens is None else MAX_OPEN_BODY_BYTES
             if int(headers.get("content-length") or 0) > most:
                 raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {most} bytes")
         except _Refused as refused:
@@ -124,19 +162,15 @@ class Gate:
         except ValueError:
             await _answer(send, scope, _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is no number"))
             return
-        if role or self._policy.tokens is None:
+        if known or self._policy.tokens is None:
             admit(scope)
         await self._inside(scope, _limited(receive, most), _with_headers(send))
 
-    def _counting(self, send: Send, sender: str) -> Send:
-        """Count the answers that say that a token is wrong, so that nobody can try many."""
-
-        async def send_some(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == HTTPStatus.UNAUTHORIZED:
-                self._wrong_tokens.count(sender)
-            await send(message)
-
-        return send_some
+    def _check_rate(self, sender: str) -> None:
+        """Count a request. Those with a token are counted by themselves, so nobody else uses up their limit."""
+        self._requests.count(sender)
+        if (seconds := self._requests.wait_seconds(sender)) > 0:
+            raise _too_many("requests", sender, seconds)
 
     @staticmethod
     def _check_text(scope: Message) -> None:
@@ -156,37 +190,42 @@ class Gate:
         if is_foreign or headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
             raise _Refused(HTTPStatus.FORBIDDEN, "another site's page must not change anything here")
 
-    def _admit(self, scope: Message, headers: Mapping[str, str], sender: str) -> Role | None:
+    def _admit(self, scope: Message, headers: Mapping[str, str], known: Role | None) -> Role | None:
         """Return the role of the sender; None if there are no tokens."""
         path, method = scope["path"], scope["method"]
-        if path == "/login" and method not in SAFE:
-            _check_rate(self._wrong_tokens, "wrong tokens", sender)
         if self._policy.tokens is None or path.startswith(OPEN_PATHS):
             return None
-        role = self._role(headers)
-        if role is None:
-            _check_rate(self._wrong_tokens, "wrong tokens", sender)
+        if known is None:
+            sender = str((scope.get("client") or ("",))[0])
+            if "authorization" in headers and (seconds := self._policy.seconds_after_wrong_token(sender)):
+                raise _too_many("wrong tokens", sender, seconds)
             raise _Refused(HTTPStatus.UNAUTHORIZED, "missing or invalid token; send Authorization: Bearer TOKEN")
-        if not may(role, method, path):
-            raise _Refused(HTTPStatus.FORBIDDEN, f"role {role} must not {method} {path[:200]}")
-        return role
+        if not may(known, method, path):
+            raise _Refused(HTTPStatus.FORBIDDEN, f"role {known} must not {method} {path[:200]}")
+        return known
 
     def _role(self, headers: Mapping[str, str]) -> Role | None:
         """Return the role of a token or of a login. All tokens are compared, in constant time."""
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        token = given.strip() if scheme.lower() == "bearer" else ""
-        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        cookie = "" if morsel is None else morsel.value
         tokens = self._policy.tokens or {}
-        of_login = role_of_token({role: login_cookie(known) for role, known in tokens.items()}, cookie)
-        return role_of_token(tokens, token) or of_login
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        role = role_of_token(tokens, given.strip()) if scheme.lower() == "bearer" else None
+        cookie = login_cookie(headers.get("cookie", ""))
+        if role is None and cookie and self._policy.logins is not None:
+            return self._policy.logins.role_of(cookie, tokens)
+        return role
+
+
+def login_cookie(header: str) -> str:
+    """Return the cookie of a login in a header `Cookie`; an empty text if there is none."""
+    found = _COOKIE.search(header)
+    return found[1] if found else ""
 
 
 def role_of_token(tokens: Mapping[Role, str], given: str) -> Role | None:
-    """Return the role of a token. It is compared with all of them, in constant time."""
+    """Return the role of a token. It is compared with all of them, in constant time. An empty one has no role."""
     found: Role | None = None
     for role, known in tokens.items():
-        if hmac.compare_digest(given.encode(errors="replace"), known.encode()):
+        if given and hmac.compare_digest(given.encode(errors="replace"), known.encode()):
             found = role
     return found
 
@@ -241,10 +280,9 @@ def _with_headers(send: Send) -> Send:
     return send_some
 
 
-def _check_rate(limit: RateLimit, what: str, sender: str) -> None:
-    if (seconds := limit.wait_seconds(sender)) > 0:
-        reason = f"too many {what} from {sender}; wait for {math.ceil(seconds)} s"
-        raise _Refused(HTTPStatus.TOO_MANY_REQUESTS, reason, seconds)
+def _too_many(what: str, sender: str, seconds: float) -> _Refused:
+    reason = f"too many {what} from {sender}; wait for {math.ceil(seconds)} s"
+    return _Refused(HTTPStatus.TOO_MANY_REQUESTS, reason, seconds)
 
 
 async def _answer(send: Send, scope: Message, refused: _Refused) -> None:

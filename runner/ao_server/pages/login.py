@@ -1,5 +1,6 @@
 """The login of browsers: a token is exchanged for a cookie, which is not the token."""
 
+import math
 import re
 from http import HTTPStatus
 from typing import Annotated, Final
@@ -8,11 +9,11 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
-from ao_server.gate import COOKIE, login_cookie, role_of_token
+from ao_server.gate import COOKIE, GatePolicy, login_cookie, role_of_token
+from ao_server.logins import LOGIN_SECONDS
 from ao_server.pages.rendering import page
 
 routes = APIRouter(include_in_schema=False)
-SECONDS: Final = 30 * 24 * 3600
 BEGIN: Final = "/ui/runs"
 _OWN_PAGE: Final = re.compile(r"/ui/[A-Za-z0-9._~%/?=&+:@!$',;()*-]*")
 
@@ -26,26 +27,33 @@ async def show_login(request: Request, back: str = "") -> Response:
 @routes.post("/login")
 async def log_in(request: Request, token: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "") -> Response:
     """Set the cookie for a token, if it is one, and go on to the page that was asked for."""
-    tokens = request.app.state.policy.tokens
+    policy: GatePolicy = request.app.state.policy
     given = token.strip()
-    role = role_of_token(tokens or {}, given)
-    if tokens is None or role == "worker" or role is None:
-        wrong = (
-            "This is the token of a worker; pages take that of a client or a reader."
-            if role
-            else "This token is not known here."
-        )
+    role = role_of_token(policy.tokens or {}, given)
+    if role is None or policy.logins is None:
+        seconds = policy.seconds_after_wrong_token(request.client.host if request.client else "")
+        if not seconds:
+            return _shown(request, back, "This token is not known here.", HTTPStatus.UNAUTHORIZED)
+        limited = _shown(request, back, "Too many tokens were wrong; wait for a minute.", HTTPStatus.TOO_MANY_REQUESTS)
+        limited.headers["Retry-After"] = str(math.ceil(seconds))
+        return limited
+    if role == "worker":
+        wrong = "This is the token of a worker; pages take that of a client or a reader."
         return _shown(request, back, wrong, HTTPStatus.UNAUTHORIZED)
     answer = RedirectResponse(back if _OWN_PAGE.fullmatch(back) else BEGIN, HTTPStatus.SEE_OTHER)
+    cookie = policy.logins.begin(given)
     answer.set_cookie(
-        COOKIE, login_cookie(given), SECONDS, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        COOKIE, cookie, LOGIN_SECONDS, httponly=True, samesite="strict", secure=request.url.scheme == "https"
     )
     return answer
 
 
 @routes.post("/logout")
 async def log_out(request: Request) -> Response:
-    """Take the cookie away."""
+    """End the login, and take the cookie away. A copy of the cookie does not work either."""
+    policy: GatePolicy = request.app.state.policy
+    if policy.logins is not None:
+        policy.logins.end(login_cookie(request.headers.get("cookie", "")), policy.tokens or {})
     answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.url.scheme == "https")
     return answer

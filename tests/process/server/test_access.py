@@ -1,10 +1,13 @@
 """Who may ask the server for what: tokens, roles, foreign pages, sizes and rates."""
 
+import json
 import socket
+from pathlib import Path
 
 import httpx
+import pytest
 
-from ao_server.gate import MOST_WRONG_TOKENS, tokens_of
+from ao_server.gate import COOKIE, MOST_WRONG_TOKENS, tokens_of
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served
 
 
@@ -30,14 +33,85 @@ def test_each_role_may_do_what_it_is_for(serve: Serve) -> None:
     assert not any(token in server.log for token in tokens.values())
 
 
-def test_wrong_tokens_are_limited_and_right_ones_are_not(serve: Serve) -> None:
+def test_wrong_tokens_are_limited_and_lock_out_nobody_who_has_a_right_one(serve: Serve) -> None:
     server = serve("--token", "--no-worker")
     wrong = [ask(server, "GET", "/runs", authorization="Bearer wrong") for _ in range(MOST_WRONG_TOKENS + 1)]
     assert [answer.status_code for answer in wrong] == [401] * MOST_WRONG_TOKENS + [429]
     assert 1 <= int(wrong[-1].headers["retry-after"]) <= 60
-    assert server.client.post("/login", data={"token": "wrong"}).status_code == 429
-    right = f"Bearer {tokens_of(server.home)['reader']}"
-    assert ask(server, "GET", "/runs", authorization=right).status_code == 200
+    limited = server.client.post("/login", data={"token": "wrong"})
+    assert limited.status_code == 429
+    assert 1 <= int(limited.headers["retry-after"]) <= 60
+    right = tokens_of(server.home)["reader"]
+    assert ask(server, "GET", "/runs", authorization=f"Bearer {right}").status_code == 200
+    assert ask(server, "GET", "/ui/runs", accept="text/html").headers["location"] == "/login?back=/ui/runs"
+    assert server.client.post("/login", data={"token": right}).status_code == 303
+    assert ask(server, "GET", "/ui/runs").status_code == 200
+
+
+@pytest.mark.parametrize("given", ["Bearer", "Bearer None", "bearer null", "Basic Og==", ""])
+def test_an_empty_token_is_none(share: Serve, given: str) -> None:
+    server = share("--token", "--no-worker")
+    assert ask(server, "GET", "/runs", authorization=given).status_code == 401
+    for cookie in ("", "0" * 64, "../tokens.json"):
+        assert ask(server, "GET", "/runs", cookie=f"{COOKIE}={cookie}").status_code == 401
+    assert server.client.post("/login", data={"token": ""}).status_code in {401, 429}
+
+
+def test_a_log_out_ends_the_login_on_the_server_and_a_restart_does_not(serve: Serve, tmp_path: Path) -> None:
+    def status(server: Served, cookie: str) -> int:
+        with httpx.Client(base_url=server.url, timeout=BOUND_SECONDS, cookies={COOKIE: cookie}) as client:
+            return client.get("/runs").status_code
+
+    def log_in(server: Served) -> str:
+        answer = server.client.post("/login", data={"token": tokens_of(server.home)["client"]})
+        server.client.cookies.clear()
+        return str(answer.cookies[COOKIE])
+
+    with Served(tmp_path / "home", ("--token", "--no-worker")) as first:
+        ended, kept = log_in(first), log_in(first)
+        assert [status(first, cookie) for cookie in (ended, kept)] == [200, 200]
+        assert ask(first, "POST", "/logout", cookie=f"{COOKIE}={ended}").status_code == 303
+        assert [status(first, cookie) for cookie in (ended, kept)] == [401, 200]
+        written = [path.name + path.read_text() for path in (first.home / "server/logins").iterdir()]
+        assert len(written) == 1
+        assert not any(secret in written[0] for secret in (kept, *tokens_of(first.home).values()))
+    with Served(tmp_path / "home", ("--token", "--no-worker")) as second:
+        assert [status(second, cookie) for cookie in (ended, kept)] == [401, 200]
+    (tmp_path / "home/server/tokens.json").unlink()
+    third = serve("--token", "--no-worker", home=tmp_path / "home")
+    assert status(third, kept) == 401
+
+
+@pytest.mark.parametrize(
+    ("options", "statuses"),
+    [([], {429}), (["--proxy", "127.0.0.1"], {401}), (["--proxy", "192.0.2.0/24"], {429})],
+    ids=["no proxy", "its proxy", "another proxy"],
+)
+def test_a_forwarded_address_counts_only_behind_a_named_proxy(
+    serve: Serve, options: list[str], statuses: set[int]
+) -> None:
+    server = serve("--token", "--no-worker", *options)
+    bearer = {"authorization": "Bearer wrong"}
+    for number in range(MOST_WRONG_TOKENS):
+        ask(
+            server, "GET", "/runs", **bearer, x_forwarded_for=f"203.0.113.{number}", forwarded=f"for=203.0.113.{number}"
+        )
+    assert {ask(server, "GET", "/runs", **bearer, x_forwarded_for="203.0.113.99").status_code} == statuses
+
+
+def test_a_server_does_not_start_with_tokens_that_let_somebody_in(tmp_path: Path) -> None:
+    path = tmp_path / "home/server/tokens.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"reader": "", "client": None, "worker": "x"}))
+    path.chmod(0o600)
+    with pytest.raises(AssertionError, match="the server ended with 2: Error: cannot use the tokens of") as ended:
+        Served(tmp_path / "home", ("--token", "--no-worker")).__enter__()
+    assert "Traceback" not in str(ended.value)
+
+
+@pytest.mark.parametrize(("option", "says"), [("--no-token", "every user of this machine can"), ("--token", "whoever")])
+def test_the_start_says_who_can_run_any_program(share: Serve, option: str, says: str) -> None:
+    assert f"ao: {says}" in share(option, "--no-worker").log
 
 
 def test_a_foreign_page_reaches_nothing(share: Serve) -> None:

@@ -63,12 +63,12 @@ def test_a_login_leads_to_no_foreign_page(guarded: Served, back: str) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/ui/runs")
 
 
-def test_the_cookie_is_secure_behind_https(guarded: Served) -> None:
-    token = {"token": tokens_of(guarded.home)["reader"]}
-    plain = guarded.client.post("/login", data=token).headers["set-cookie"]
-    secure = guarded.client.post("/login", data=token, headers={"x-forwarded-proto": "https"}).headers["set-cookie"]
-    assert "Secure" not in plain
-    assert "Secure" in secure
+def test_the_cookie_is_secure_behind_https_if_the_proxy_is_named(guarded: Served, serve: Serve) -> None:
+    behind = serve("--token", "--no-worker", "--proxy", "127.0.0.0/8")
+    for server, is_secure in ((guarded, False), (behind, True)):
+        token = {"token": tokens_of(server.home)["reader"]}
+        answer = server.client.post("/login", data=token, headers={"x-forwarded-proto": "https"})
+        assert ("Secure" in answer.headers["set-cookie"]) is is_secure
 
 
 def test_a_foreign_page_can_neither_log_in_nor_out(guarded: Served) -> None:

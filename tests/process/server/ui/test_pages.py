@@ -7,7 +7,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from ao_server.gate import COOKIE, login_cookie, tokens_of
+from ao_server.gate import tokens_of
 from tests.process.server.conftest import Serve, Served
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
 
@@ -185,7 +185,8 @@ def test_a_reader_sees_everything_and_can_do_nothing(serve: Serve) -> None:
     add_scripted(server, "chatting")
     run = server.ended(start_scripted(server, "chatting")["run_id"])
     paths = ["/ui/runs", f"/ui/runs/{run['run_id']}", f"/ui/sessions/{run['session_id']}", "/ui/inbox"]
-    with httpx.Client(base_url=server.url, headers=HTML, cookies={COOKIE: login_cookie(tokens["reader"])}) as reader:
+    with httpx.Client(base_url=server.url, headers=HTML) as reader:
+        assert reader.post("/login", data={"token": tokens["reader"]}).status_code == 303
         for path in paths:
             page = reader.get(path)
             assert page.status_code == 200
