@@ -20,6 +20,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Application: TypeAlias = Callable[..., Awaitable[None]]
 
 CLOSE: Final = (b"connection", b"close")
@@ -176,7 +177,7 @@ class _Connection(H11Protocol):
         elif not self.transport.is_closing():
             self.config.unkept[self] = None
 
-    async def _answer(self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Application) -> None:
+    async def _answer(self, scope: Message, receive: Receive, send: Application) -> None:
         self.is_answered = False
         self._has_rest = any(
             name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
@@ -228,6 +229,19 @@ def admit(scope: Message) -> None:
     """Let a request be answered: its connection is kept while the whole request is there and its client reads."""
     if _ADMIT in scope:
         scope[_ADMIT]()
+
+
+def limited(receive: Receive, most: int) -> Receive:
+    """Return how to receive a body of at most so many bytes. A longer one ends as if the sender had left."""
+    size = 0
+
+    async def receive_some() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        return {"type": "http.disconnect"} if size > most else message
+
+    return receive_some
 
 
 class _OnceASecond(logging.Filter):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import quote
 
-from ao_runner.connections import CLOSE, admit
+from ao_runner.connections import CLOSE, admit, limited
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_folder
 from ao_server.logins import Logins
@@ -164,7 +164,7 @@ class Gate:
             return
         if known or self._policy.tokens is None:
             admit(scope)
-        await self._inside(scope, _limited(receive, most), _with_headers(send))
+        await self._inside(scope, limited(receive, most), _with_headers(send))
 
     def _check_rate(self, sender: str) -> None:
         """Count a request. Those with a token are counted by themselves, so nobody else uses up their limit."""
@@ -252,19 +252,6 @@ def is_call_of_worker(method: str, path: str) -> bool:
     return parts[0] in {"runner", "worker"} or (
         parts[0] == "sessions" and (method, *parts[2:]) in {("POST", "bind"), ("POST", "events"), ("PATCH", "metadata")}
     )
-
-
-def _limited(receive: Receive, most: int) -> Receive:
-    size = 0
-
-    async def receive_some() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        # A body without a length that is too long ends as if the sender had left.
-        return {"type": "http.disconnect"} if size > most else message
-
-    return receive_some
 
 
 def _with_headers(send: Send) -> Send:

@@ -124,22 +124,18 @@ class Door:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        from ao_runner.connections import admit
+        from ao_runner.connections import admit, limited
 
         try:
             caller = self._admitted(scope)
-            body = await _body_of(receive)
         except _Refused as refusal:
             await _send_refusal(send, refusal)
             return
-        if body is None:
-            return
         admit(scope)
-        unread = [{"type": "http.request", "body": body, "more_body": False}]
+        receive_some = limited(receive, MAX_BODY_BYTES)
 
-        async def replay() -> Message:
-            """Return the body that was read already, then further messages: the disconnect of the client."""
-            message = unread.pop() if unread else await receive()
+        async def watched() -> Message:
+            message = await receive_some()
             if message["type"] == "http.disconnect":
                 caller.gone.set()
             return message
@@ -148,7 +144,7 @@ class Door:
         self._waiting.add(caller.gone)
         try:
             # Without the token, so that no message about the request contains it.
-            await self._inside({**scope, "path": "/mcp", "raw_path": b"/mcp", CALLER: caller}, replay, send)
+            await self._inside({**scope, "path": "/mcp", "raw_path": b"/mcp", CALLER: caller}, watched, send)
         finally:
             self._waiting.discard(caller.gone)
             self._calls[caller.session_id] -= 1
@@ -169,21 +165,11 @@ class Door:
             raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED, "POST only")
         if headers.get(SESSION_HEADER, session_id) not in {session_id, ""}:
             raise _Refused(HTTPStatus.FORBIDDEN, "X-Agent-Session-Id is not the session that this address is for")
+        if int(headers.get("content-length", 0)) > MAX_BODY_BYTES:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
         if self._calls[session_id] >= MOST_CALLS_OF_A_SESSION:
             raise _Refused(HTTPStatus.TOO_MANY_REQUESTS, f"more than {MOST_CALLS_OF_A_SESSION} calls at once")
         return caller_from(headers, session_id)
-
-
-async def _body_of(receive: Receive) -> bytes | None:
-    """Return the whole body; None if the client disconnected before its end."""
-    body = bytearray()
-    while (message := await receive())["type"] == "http.request":
-        body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
-        if not message.get("more_body", False):
-            return bytes(body)
-    return None
 
 
 async def _send_refusal(send: Send, refusal: _Refused) -> None:
