@@ -3,10 +3,10 @@
 Internal, except for `EventTooLarge` and `Emitter`, which `ao_executors.core` exports. An executor has its `Emitter` as
 `task.events`.
 
-Only an event that is not a valid line is changed. In a payload, such as a tool's input, an integer outside +-(2^53-1)
-becomes its decimal text, and a value that is nested too deep becomes its JSON text. The protocol's own numbers stay: a
-usage figure out of range is an error. In a line that is too long, texts that may be cut are cut, with `truncated` and
-`original_bytes` (AOX-028, AOX-029). Data under an output contract is never cut.
+Only an event that is not a valid line is changed. In a payload, such as a tool's input, an integer outside +-(2^53-1),
+NaN and an infinity become their text, and a value that is nested too deep becomes its JSON text. The protocol's own
+numbers stay: a usage figure out of range is an error. In a line that is too long, texts that may be cut are cut, with
+`truncated` and `original_bytes` (AOX-028, AOX-029). Data under an output contract is never cut.
 """
 
 import json
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from ao_protocol.errors import ErrorType
@@ -206,8 +207,8 @@ class Emitter:
         envelope = {"event_type": event_type, **self._identity, "seq": self.seq + 1, "timestamp": self._now()}
         try:
             line = encode_line({**envelope, **fields})
-        except NotIJson:
-            fields = _interoperable_fields(event_type, fields)
+        except ValueError as error:
+            fields = _interoperable_fields(event_type, fields, error)
             line = encode_line({**envelope, **fields})
         if len(line) > self.max_event_bytes:
             line = shrink({**envelope, **fields}, self.max_event_bytes)
@@ -249,8 +250,10 @@ def _without_secrets(line: bytes, redactor: "Redactor") -> bytes:
     return line if without is line else encode_line(json.loads(without))
 
 
-def _interoperable_fields(event_type: str, fields: _Fields) -> dict[str, object]:
-    """Return the fields of an event with its payloads as I-JSON. In a vendor event every field is payload."""
+def _interoperable_fields(event_type: str, fields: _Fields, refusal: ValueError) -> dict[str, object]:
+    """Return the fields of an event with its payloads as I-JSON. In a vendor event every field is payload, but NaN."""
+    if event_type.startswith("_") and not isinstance(refusal, NotIJson):
+        raise refusal
     is_payload = fields.keys() if event_type.startswith("_") else _PAYLOADS
     changed = {
         name: _interoperable(value, _FIRST_LEVEL) if name in is_payload else value for name, value in fields.items()
@@ -263,12 +266,16 @@ def _interoperable_fields(event_type: str, fields: _Fields) -> dict[str, object]
 
 def _interoperable(value: object, level: int) -> object:
     """Return a value as I-JSON. `level` is the nesting level in the line, from 1, that it has if it is a container."""
-    if isinstance(value, int):
-        return value if isinstance(value, bool) or abs(value) <= MAX_SAFE_INTEGER else str(value)
+    if isinstance(value, int | float):
+        is_safe = isfinite(value) if isinstance(value, float) else abs(value) <= MAX_SAFE_INTEGER
+        return value if is_safe else str(value)
     if not isinstance(value, Mapping | list | tuple):
         return value
     if level > MAX_DEPTH:
-        return json.dumps(value, ensure_ascii=False)
+        try:
+            return json.dumps(value, ensure_ascii=False)
+        except RecursionError:
+            return "… (nested too deep to be shown)"
     if isinstance(value, Mapping):
         return {name: _interoperable(member, level + 1) for name, member in value.items()}
     return [_interoperable(item, level + 1) for item in value]

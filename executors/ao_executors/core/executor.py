@@ -311,7 +311,7 @@ class RunFailed(Exception):  # the situation, as the protocol words it
     ) -> None:
         super().__init__(error_type, message)
         self.error_type = error_type
-        self.message = message
+        self.message = message or f"{error_type}, and nothing is told about it"  # the protocol demands a text
         self.origin = origin
         self.retryable = error_type in RETRYABLE if retryable is None else retryable
         self.extra = dict(extra or {})

@@ -120,7 +120,14 @@ class Inputs:
 
         Raises:
             EventTooLarge: The request does not fit into an event.
+            ValueError: A field of the request is not valid in the protocol, or its schema is no schema.
         """
+        from ao_protocol.contracts import check_schema
+        from ao_protocol.events import InputRequested
+
+        InputRequested.model_validate(request.to_fields())
+        if request.schema is not None:
+            check_schema(request.schema)
         answer: asyncio.Future[Resolution] = asyncio.get_running_loop().create_future()
         self._events.emit_fields("input_requested", request.to_fields())
         self._waiting[request.request_id] = (request, answer)

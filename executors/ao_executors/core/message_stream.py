@@ -62,6 +62,7 @@ class MessageStream:
 
         Raises:
             EventTooLarge: The message is too long and cannot be cut to fit.
+            TypeError: The message or its id is no text, or the id is empty.
             NobodyReads: The read end of stdout is closed.
         """
         if self._timer is not None:
@@ -94,6 +95,8 @@ class MessageStream:
         self._unwritten = self._unwritten[length:]
 
     def _emit(self, event_type: str, text: str) -> None:
+        if not isinstance(text, str) or not isinstance(self._message_id, str) or not self._message_id:
+            raise TypeError(f"message {self._message_id!r} is {text!r}; expected texts, and a message_id")
         content = [{"type": "text", "text": text}]
         fields = {"message_id": self._message_id, "role": "assistant", "content": content}
         self._events.emit_fields(event_type, fields)

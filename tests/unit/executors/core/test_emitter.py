@@ -197,6 +197,15 @@ def test_what_a_tool_is_given_becomes_what_every_receiver_reads(
     assert failure["error"] == {"type": "tool_failed", "details": {"n": "1152921504606846976"}}
 
 
+def test_a_tool_may_be_given_what_is_no_json(events: Emitter, written: Written) -> None:
+    for value in (float("nan"), [float("-inf")], nested(100_000, 1)):
+        events.emit_fields("tool_started", {"tool_call_id": "c", "tool_name": "send", "tool_input": value})
+
+    first, second, third = (decode_object(line[:-1])["tool_input"] for line in written)
+    assert (first, second) == ("nan", ["-inf"])
+    assert "nested too deep" in json.dumps(third)
+
+
 def test_a_figure_of_the_protocol_that_does_not_fit_is_no_payload(events: Emitter) -> None:
     with pytest.raises(NotIJson, match="is outside"):
         events.emit_fields("usage", {"input_tokens": 2**53})

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -27,6 +27,23 @@ class Written:
     def told(self, event_type: str) -> list[dict[str, Any]]:
         documents: list[dict[str, Any]] = [json.loads(line) for line in self.lines]
         return [document for document in documents if document["event_type"] == event_type]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        InputRequest("", "question", "Why?", ALLOW_OR_DENY),
+        InputRequest("q", "question", cast("Any", ["Why?"]), ALLOW_OR_DENY),
+        InputRequest("q", "question", "Why?"),
+        InputRequest("q", "question", "Why?", schema={"type": "unheard of"}),
+    ],
+    ids=["no id", "no text", "no answer", "no schema"],
+)
+async def test_a_request_that_nobody_can_answer_is_not_asked(request_: InputRequest) -> None:
+    written = Written()
+    with pytest.raises(ValueError, match=r".+"):
+        await written.inputs().ask(request_)
+    assert written.lines == []
 
 
 @pytest.mark.requirement("AOX-154")

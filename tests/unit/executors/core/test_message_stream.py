@@ -35,6 +35,15 @@ def stream_to(written: Written, *secrets: str) -> MessageStream:
     return MessageStream(Emitter(written.write, run_id="run_1", session_id="ses_1", secrets=secrets), "m")
 
 
+@pytest.mark.parametrize(("message_id", "text"), [("", "x"), (7, "x"), ("m", 7)])
+def test_a_message_is_text_and_has_a_name(message_id: Any, text: Any) -> None:
+    written = Written()
+    stream = MessageStream(Emitter(written.write, run_id="run_1", session_id="ses_1"), message_id)
+    with pytest.raises(TypeError, match="expected texts"):
+        stream.end(text)
+    assert written == []
+
+
 async def test_the_first_piece_is_written_at_once_and_later_ones_together() -> None:
     written = Written()
     stream = stream_to(written)
