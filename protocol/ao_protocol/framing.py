@@ -56,7 +56,7 @@ def decode_object(line: bytes) -> "dict[str, JsonValue]":
     try:
         text = line.removeprefix(BOM_UTF8).decode().strip(" \t\r\n")
         if text.count("[") + text.count("{") > MAX_DEPTH:
-            _refuse_depth(text)
+            refuse_depth(text)
         document, end = _decode(text)
     except UnicodeDecodeError as error:
         raise NotIJson(f"byte {error.start} is not UTF-8") from error
@@ -78,7 +78,7 @@ def refuse_what_is_not_read(written: bytes) -> None:
         NotIJson: An integer is outside +-(2^53-1), or the line has more than 64 levels.
     """
     if written.count(b"[") + written.count(b"{") > MAX_DEPTH:
-        _refuse_depth(written.decode())
+        refuse_depth(written.decode())
     if _LONG_NUMBER in written.translate(_AS_LONG_NUMBERS):
         json.loads(written, parse_int=_safe_integer)
 
@@ -89,14 +89,19 @@ def _without_lone_surrogates(document: "dict[str, JsonValue]") -> "dict[str, Jso
     return document if whole == text else decode_object(whole.encode())
 
 
-def _refuse_depth(text: str) -> None:
+def refuse_depth(text: str, max_levels: int = MAX_DEPTH) -> None:
+    """Check how deep the arrays and objects of a JSON text are nested, in time that is linear in its length.
+
+    Raises:
+        NotIJson: The text has more than `max_levels` levels.
+    """
     depth = 0
     for match in _BRACKET_OR_STRING.finditer(text):
         mark = match[0]
         if mark in "[{":
             depth += 1
-            if depth > MAX_DEPTH:
-                raise NotIJson(f"nested deeper than {MAX_DEPTH} levels at character {match.start()}")
+            if depth > max_levels:
+                raise NotIJson(f"nested deeper than {max_levels} levels at character {match.start()}")
         elif mark in "]}":
             depth -= 1
 

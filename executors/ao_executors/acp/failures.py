@@ -4,11 +4,9 @@ import re
 from typing import Final
 
 from ao_executors.acp.agents import Agent
-from ao_executors.acp.peer import AgentRefused
 from ao_executors.core import RunFailed
-from ao_executors.core.program import ProgramEnded
+from ao_executors.core.json_rpc import AgentRefused
 from ao_protocol.errors import ErrorType
-from ao_protocol.framing import LineTooLong
 
 _AUTH_REQUIRED: Final = -32000
 """The code of the protocol for an agent that wants a login. Code -32603, internal error, may be anything."""
@@ -33,8 +31,7 @@ def failure_of_refusal(agent: Agent, error: AgentRefused, *, continues: bool = F
         error: The error.
         continues: Whether the request was to continue a session.
     """
-    text = str(error)[:_SHOWN_CHARACTERS]
-    searched = str(error).lower()
+    text, searched = error.message[:_SHOWN_CHARACTERS], error.message.lower()
     if error.code == _AUTH_REQUIRED:
         known = ErrorType.AUTHENTICATION_FAILED
         text = f"{text}; {login_hint(agent)}"
@@ -59,26 +56,9 @@ def login_hint(agent: Agent) -> str:
     return f"set {agent.credentials[0]}" if agent.credentials else "log in with the agent's own program first"
 
 
-def failure_of_end(ended: ProgramEnded) -> RunFailed:
-    """Return the failure for an agent that ended, with the end of its error output."""
-    if ended.why_not_started is not None:
-        message = f"the agent cannot be started: {ended.why_not_started}"
-        return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
-    code = ended.return_code
-    told = ended.stderr.kept.decode(errors="replace").strip()[-_SHOWN_CHARACTERS:] or "it printed nothing on stderr"
-    how = f"exited with {code}" if code >= 0 else f"died of signal {-code}"
-    message = f"the agent {how} before it had answered: {told}"
-    return RunFailed(ErrorType.INTERNAL_ERROR, message, origin="environment", retryable=code < 0)
-
-
 def failure_of_silence(doing: str, seconds: float, setting: str) -> RunFailed:
     """Return the failure for an agent that sent no message for `seconds` while it was `doing` something."""
     message = (
         f"{doing}: the agent sent no message for {seconds:g} s; raise executor_config.{setting} if it needs longer"
     )
     return RunFailed(ErrorType.PROVIDER_UNAVAILABLE, message, origin="provider")
-
-
-def failure_of_long_line(error: LineTooLong) -> RunFailed:
-    """Return the failure for a message that is too long to be kept."""
-    return RunFailed(ErrorType.LIMIT_EXCEEDED, f"a message of the agent: {error}", origin="provider")

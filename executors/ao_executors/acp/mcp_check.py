@@ -10,17 +10,17 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Any, Final
 
 from ao_executors.acp.agents import Agent
-from ao_executors.acp.peer import AgentEnded, AgentRefused, Peer
 from ao_executors.claude_code.unexpanded import unexpanded
 from ao_executors.core import RunFailed, Task
+from ao_executors.core.json_rpc import Peer
 from ao_executors.core.program import Program
 from ao_protocol.documents import RemoteMcpServer, StdioMcpServer
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log
-from ao_protocol.framing import LineTooLong
 
 _CONNECT_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 1.0
@@ -101,20 +101,16 @@ async def _problem_of_program(agent: Agent, task: Task, server: StdioMcpServer) 
         takes_input=True,
     )
     async with started as running:
+        peer = Peer(running, "the server")
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await Peer(running, lambda _: None).request(
-                    "initialize", dict(_INITIALIZE), idle_seconds=_CONNECT_SECONDS
-                )
-        except (AgentRefused, LineTooLong) as error:
-            return str(error)
+                await peer.call("initialize", dict(_INITIALIZE), bool)
+        except RunFailed as failure:
+            return failure.message
         except TimeoutError:
             return "did not connect in time"
-        except AgentEnded:
-            await running.wait()
-            return (await running.stderr()).kept.decode(errors="replace").strip() or "it ended at once"
         finally:
-            running.close_stdin()
+            await peer.leave()
     return None
 
 
@@ -132,5 +128,5 @@ def _problem_of_url(server: RemoteMcpServer) -> str | None:
             return None
     except urllib.error.HTTPError as error:
         return f"it answered {error.code}"
-    except (OSError, ValueError) as error:
-        return str(error)
+    except (OSError, HTTPException, ValueError) as error:
+        return f"it cannot be reached, or is no HTTP server: {error}"

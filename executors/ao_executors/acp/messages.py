@@ -4,8 +4,8 @@ The answer is the last message of a turn. Under an output contract a message is 
 it in its turn, and never in pieces: an invalid answer must not appear in an event (AOX-175).
 """
 
-from ao_executors.acp.peer import JsonDocument, as_object
 from ao_executors.core import Answer, Emitter, MessageStream
+from ao_executors.core.foreign_json import JsonDocument, as_object
 
 
 class Messages:

@@ -2,9 +2,9 @@
 
 from typing import Any, Final, Literal
 
-from ao_executors.acp.peer import JsonDocument, as_object, objects_in
 from ao_executors.acp.tools import ToolCalls
 from ao_executors.core import InputOption, InputRequest, Task
+from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in
 from ao_executors.core.inputs import UNANSWERED
 
 CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}

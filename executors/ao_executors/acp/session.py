@@ -5,7 +5,7 @@ Leaving the block of `opened_session` ends the agent and everything that it has 
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -13,18 +13,18 @@ from typing import Any, Final
 
 from ao_executors import VERSION
 from ao_executors.acp.agents import Agent
-from ao_executors.acp.failures import failure_of_end, failure_of_long_line, failure_of_refusal, failure_of_silence
+from ao_executors.acp.failures import failure_of_refusal, failure_of_silence
 from ao_executors.acp.launch import Launch
 from ao_executors.acp.mcp_check import usable_servers
-from ao_executors.acp.peer import AgentEnded, AgentRefused, JsonDocument, Peer, Serve, as_object, objects_in
 from ao_executors.core import RunFailed, Task
 from ao_executors.core.conversation import occupy
 from ao_executors.core.executor import refused
-from ao_executors.core.program import Captured, Program, ProgramEnded
+from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in, shown
+from ao_executors.core.json_rpc import AgentRefused, Peer, Take
+from ao_executors.core.program import Program
 from ao_lifeline.removal import remove_tree
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound
-from ao_protocol.framing import LineTooLong
 
 PROTOCOL_VERSION: Final = 1
 """In the draft of version 2 the response to `session/prompt` does not end the turn."""
@@ -57,13 +57,13 @@ class Session:
 
 
 @asynccontextmanager
-async def opened_session(agent: Agent, task: Task, serve: Serve) -> AsyncIterator[Session]:
+async def opened_session(agent: Agent, task: Task, take: Take) -> AsyncIterator[Session]:
     """Open a session for a task, and emit `session_bound`.
 
     Args:
         agent: The row.
         task: The task.
-        serve: Receives what the agent sends until the session is open. A loaded session replays its messages then.
+        take: Receives the agent's notifications until the session is open. A loaded session replays its messages then.
 
     Raises:
         RunFailed: The agent cannot be started, is not logged in, differs from its row, or does not know the session; or
@@ -76,9 +76,8 @@ async def opened_session(agent: Agent, task: Task, serve: Serve) -> AsyncIterato
             earlier = _earlier_session(task)
             if earlier is not None:
                 held.enter_context(occupy(f"acp {agent.name}", earlier))
-            async with _running(launch, task) as program:
-                peer = Peer(program, lambda note: task.events.emit(Log(level="info", message=note)))
-                peer.serve = serve
+            async with _running(launch, task) as peer:
+                peer.take = take
                 opening = _Opening(agent, task, peer)
                 session_id, state = await _session_of(opening, launch, earlier)
                 if earlier is None:
@@ -105,7 +104,7 @@ def _earlier_session(task: Task) -> str | None:
 
 
 @asynccontextmanager
-async def _running(launch: Launch, task: Task) -> AsyncIterator[Program]:
+async def _running(launch: Launch, task: Task) -> AsyncIterator[Peer]:
     seconds = task.limits.clean_up_seconds
     program = Program(
         launch.argv,
@@ -115,20 +114,14 @@ async def _running(launch: Launch, task: Task) -> AsyncIterator[Program]:
         max_stderr_bytes=_STDERR_BYTES,
         takes_input=True,
     )
-    try:
-        async with program:
-            try:
-                yield program
-            finally:  # it exits by itself, so that its session is complete
-                program.close_stdin()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(seconds * _LEAVE_SHARE):
-                        await program.wait()
-    except AgentEnded as error:
-        ended = ProgramEnded(await program.wait(), Captured(b"", 0), await program.stderr())
-        raise failure_of_end(ended) from error
-    except LineTooLong as error:
-        raise failure_of_long_line(error) from error
+    program.leave_seconds = seconds * _LEAVE_SHARE  # it exits by itself, so that its session is complete
+    async with program:
+        peer = Peer(program)
+        peer.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
+        try:
+            yield peer
+        finally:
+            await peer.leave()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +137,7 @@ class _Opening:
         config: Any = self.task.config  # checked against the config schema
         seconds = config.get("start_seconds", DEFAULT_START_SECONDS)
         try:
-            return as_object(await self.peer.request(method, params, idle_seconds=seconds))
+            return await self.peer.call(method, params, as_object, seconds)
         except AgentRefused as error:
             raise failure_of_refusal(self.agent, error, continues=continues) from error
         except TimeoutError as error:
@@ -168,7 +161,7 @@ async def _session_of(opening: _Opening, launch: Launch, earlier: str | None) ->
     told = await opening.ask("initialize", _INITIALIZE)
     if told.get("protocolVersion") != PROTOCOL_VERSION:
         version = told.get("protocolVersion")
-        raise opening.differs(f"answers with protocolVersion {version!r}, and {PROTOCOL_VERSION} is expected")
+        raise opening.differs(f"answers with protocolVersion {shown(version)}, and {PROTOCOL_VERSION} is expected")
     capabilities = as_object(told.get("agentCapabilities"))
     servers = await usable_servers(agent, task, as_object(capabilities.get("mcpCapabilities")))
     params: JsonDocument = {"cwd": str(task.project_dir), "mcpServers": servers}
@@ -179,7 +172,7 @@ async def _session_of(opening: _Opening, launch: Launch, earlier: str | None) ->
         state = await opening.ask("session/new", params)
         session_id = state.get("sessionId")
         if not isinstance(session_id, str) or not session_id:
-            raise opening.differs(f"answered session/new without a sessionId, but with {sorted(state)}")
+            raise opening.differs(f"answered session/new without a sessionId, but with {shown(state)}")
         if agent.resumes and continuing is None:
             opening.warn("the agent can neither resume nor load a session: this one cannot be continued")
     else:

@@ -7,8 +7,8 @@ when the input is known, when the call runs, or when a permission for it is aske
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.acp.peer import JsonDocument, as_object
 from ao_executors.core import Emitter
+from ao_executors.core.foreign_json import JsonDocument, as_object
 from ao_protocol.events import ToolFinished, ToolStarted
 
 _BEGUN: Final = ("in_progress", "completed", "failed")

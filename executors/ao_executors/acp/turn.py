@@ -7,15 +7,15 @@ from typing import Any, Final
 from ao_executors.acp.agents import Agent
 from ao_executors.acp.failures import failure_of_refusal, failure_of_silence
 from ao_executors.acp.messages import Messages
-from ao_executors.acp.peer import AgentEnded, AgentRefused, JsonDocument, MethodUnknown, as_object
 from ao_executors.acp.permissions import CANCELLED, Permissions
 from ao_executors.acp.session import Session
 from ao_executors.acp.tools import ToolCalls
 from ao_executors.acp.usage import RunUsage
 from ao_executors.core import Answer, RunFailed, Task
+from ao_executors.core.foreign_json import JsonDocument, as_object, shown
+from ao_executors.core.json_rpc import AgentRefused, ignore
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Usage
-from ao_protocol.framing import LineTooLong
 
 DEFAULT_IDLE_SECONDS: Final = 900.0
 _DRAIN_SHARE: Final = 0.25
@@ -48,7 +48,10 @@ class Conversation:
         self._preface = ""
         self._messages.begin_turn()
         self._usage.begin()
-        self._session.peer.serve = self._serve
+        peer = self._session.peer
+        peer.take = peer.reply = ignore
+        await peer.serve_received()  # it belongs to no turn
+        peer.take, peer.reply = self._take, self._reply
         response = await self._response_to({"sessionId": self._session.session_id, "prompt": prompt})
         self._usage.take_response(response)
         if self._usage.is_known:
@@ -63,53 +66,48 @@ class Conversation:
     async def _response_to(self, params: JsonDocument) -> JsonDocument:
         """Return the response to a prompt. If it does not come, the turn is cancelled."""
         peer = self._session.peer
-        request_id: int | None = None
+        request_id = peer.send(_PROMPT, params)
+        is_over = False
         try:
-            request_id = await peer.send(_PROMPT, params, self._idle_seconds)
-            response = await peer.response(request_id, _PROMPT, self._idle_seconds)
-            request_id = None
+            response = await peer.response(request_id, _PROMPT, as_object, self._idle_seconds)
+            is_over = True
         except AgentRefused as error:
-            request_id = None
+            is_over = True
             failure = failure_of_refusal(self._agent, error)
             if failure.error_type is not ErrorType.OUTPUT_TRUNCATED:
                 raise failure from error
             # Claude's agent answers with an error where the protocol has a stop reason.
             response = {"stopReason": "max_tokens"}
-        except AgentEnded:
-            request_id = None
-            raise
         except TimeoutError as error:
             raise failure_of_silence("the turn", self._idle_seconds, "idle_seconds") from error
         finally:
-            if request_id is not None:
+            if not is_over and peer.is_alive:
                 await self._cancel(request_id)
-        return as_object(response)
+        return response
 
     async def _cancel(self, request_id: int) -> None:
         """Cancel the turn and wait for its end, for a part of the clean-up time."""
         peer = self._session.peer
         seconds = self._task.limits.clean_up_seconds * _DRAIN_SHARE
         self._permissions.is_cancelled = self._tools.is_cancelled = True
-        with suppress(AgentEnded, AgentRefused, LineTooLong, TimeoutError):
+        with suppress(RunFailed, TimeoutError):
             async with asyncio.timeout(seconds):
-                await peer.notify("session/cancel", {"sessionId": self._session.session_id})
-                for waiting in list(peer.unanswered):
-                    await peer.answer(waiting, CANCELLED)
-                await peer.response(request_id, _PROMPT, seconds)
+                peer.notify("session/cancel", {"sessionId": self._session.session_id})
+                peer.answer_open_requests(CANCELLED)
+                await peer.response(request_id, _PROMPT, as_object, seconds)
         self._tools.close("cancelled", "the turn was cancelled")
 
-    async def _serve(self, method: str, params: JsonDocument) -> object:
-        match method:
-            case "session/update":
-                if params.get("sessionId") == self._session.session_id:
-                    self._take(as_object(params.get("update")))
-                return None
-            case "session/request_permission":
-                self._messages.end_message()
-                return await self._permissions.answer(params)
-        raise MethodUnknown(method)
+    async def _take(self, method: str, params: JsonDocument) -> None:
+        if method == "session/update" and params.get("sessionId") == self._session.session_id:
+            self._take_update(as_object(params.get("update")))
 
-    def _take(self, update: JsonDocument) -> None:
+    async def _reply(self, method: str, params: JsonDocument) -> JsonDocument | None:
+        if method != "session/request_permission":
+            return None
+        self._messages.end_message()
+        return await self._permissions.answer(params)
+
+    def _take_update(self, update: JsonDocument) -> None:
         match update.get("sessionUpdate"):
             case "agent_message_chunk":
                 self._usage.take_update(update)
@@ -154,5 +152,5 @@ def end_of_turn(response: JsonDocument) -> str:
             )
             raise RunFailed(ErrorType.TOOL_FAILED, message, origin="tool")
         case unknown:
-            message = f"the agent ended the turn with stopReason {unknown!r}, which the protocol does not have"
+            message = f"the agent ended the turn with stopReason {shown(unknown)}, which the protocol does not have"
             raise RunFailed(ErrorType.INTERNAL_ERROR, message, origin="provider")

@@ -2,8 +2,9 @@
 
 from typing import Any, Final
 
-from ao_executors.acp.peer import JsonDocument, as_object
+from ao_executors.core.foreign_json import JsonDocument, as_object
 from ao_protocol.events import UsageFigures
+from ao_protocol.framing import MAX_SAFE_INTEGER
 
 _TOKENS: Final = {
     "input_tokens": ("inputTokens", "input_tokens"),
@@ -69,7 +70,7 @@ class RunUsage:
 
     def _add(self, given: JsonDocument) -> None:
         for name, count in _counts(given).items():
-            self._tokens[name] = self._tokens.get(name, 0) + count
+            self._tokens[name] = min(self._tokens.get(name, 0) + count, MAX_SAFE_INTEGER)
             self.is_known = True
 
 
@@ -77,4 +78,4 @@ def _counts(given: JsonDocument) -> dict[str, int]:
     found: dict[str, Any] = {}
     for name, spellings in _TOKENS.items():
         found[name] = next((given[spelling] for spelling in spellings if spelling in given), None)
-    return {name: count for name, count in found.items() if type(count) is int and count >= 0}
+    return {name: count for name, count in found.items() if type(count) is int and 0 <= count <= MAX_SAFE_INTEGER}

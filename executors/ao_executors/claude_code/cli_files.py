@@ -7,7 +7,6 @@ does. The lock is needed because the CLI lets two runs write into the history of
 import asyncio
 import fcntl
 import hashlib
-import json
 import os
 import re
 import sys
@@ -17,7 +16,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from ao_executors.core import RunFailed
+from ao_executors.core.foreign_json import read_json
 from ao_protocol.errors import ErrorType
+from ao_protocol.framing import NotIJson
 
 LOG_ENVIRONMENT: Final = {"CLAUDE_CODE_DEBUG_LOG_LEVEL": "error"}
 """The variable that limits the log to errors."""
@@ -101,8 +102,8 @@ class ApiErrorLog(PrivateText):
 def words_of(entry: str) -> str:
     """Return the message in the error body of the APIs of Anthropic, AWS and Google; for others, the whole body."""
     text = _STATUS.sub("", entry, count=1).strip()
-    with suppress(ValueError):
-        text = _message_in(json.loads(text)) or text
+    with suppress(NotIJson):
+        text = _message_in(read_json(text)) or text
     return shortened(text)
 
 

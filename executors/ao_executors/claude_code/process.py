@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from tempfile import mkdtemp
 from typing import Any, Final
@@ -68,14 +68,9 @@ async def started_claude(context: RunContext) -> AsyncIterator["ClaudeProcess"]:
             max_stderr_bytes=_STDERR_BYTES,
             takes_input=True,
         )
+        program.leave_seconds = _LEAVE_SECONDS  # it exits by itself, so that its session can be resumed
         async with program:
-            try:
-                yield ClaudeProcess(program, (prompt, servers), api_errors)
-            finally:  # it exits by itself, so that its session can be resumed
-                program.close_stdin()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_LEAVE_SECONDS):
-                        await program.wait()
+            yield ClaudeProcess(program, (prompt, servers), api_errors)
     finally:
         for text in (prompt, servers, before_commands, api_errors):
             text.forget()

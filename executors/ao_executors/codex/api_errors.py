@@ -1,15 +1,17 @@
 """Errors of the API and the CLI: their error types in the protocol, and the retries of the CLI."""
 
-import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ao_executors.codex.config import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
 from ao_executors.core import RunFailed
+from ao_executors.core.foreign_json import as_object, read_json, text_of
 from ao_protocol.errors import RETRYABLE, ErrorType
 from ao_protocol.events import RetryError, RetryScheduled
+from ao_protocol.framing import NotIJson
 from ao_protocol.wire import JsonObject
 
 _BY_STATUS: Final = {
@@ -56,7 +58,7 @@ _ORIGINS: Final = {
 _OWN_DELAY_SECONDS: Final = 0.25
 """The CLI's own first delay is 0.2 s, a tenth more or less, and doubles (measured). A longer one is the API's."""
 _MAX_CHARACTERS: Final = 1000
-_RETRY: Final = re.compile(r"retrying sampling request \(\d+/\d+ in ([0-9.]+)(ms|µs|ns|s)\)")
+_RETRY: Final = re.compile(r"retrying sampling request \(\d+/\d+ in ([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|µs|ns|s)\)")
 _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 
 
@@ -111,7 +113,7 @@ class RetryPolicy:
 
 def failure_of(error: Mapping[str, Any], after: float | None = None) -> RunFailed:
     """Return the failure of a turn by its `error`. `after` is the delay that the API named, in seconds."""
-    message, info = _shortened(str(error["message"])), error.get("codexErrorInfo")
+    message, info = _shortened(text_of(error["message"])), error.get("codexErrorInfo")
     variant, held = next(iter(info.items())) if isinstance(info, dict) and info else (info, None)
     status = held.get("httpStatusCode") if isinstance(held, dict) else None
     by_words = next((found for words, found in _BY_WORDS if words in error["message"]), None)
@@ -133,9 +135,7 @@ def failure_of(error: Mapping[str, Any], after: float | None = None) -> RunFaile
 
 def _shortened(message: str) -> str:
     """Return the API's words: the CLI shows the whole body of some errors, as JSON."""
-    try:
-        body = json.loads(message)
-        message = str(body["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        pass
+    with suppress(NotIJson):
+        told = as_object(as_object(read_json(message)).get("error")).get("message")
+        message = message if told is None else text_of(told)
     return message if len(message) <= _MAX_CHARACTERS else f"{message[:_MAX_CHARACTERS]}…"

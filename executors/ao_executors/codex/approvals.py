@@ -7,10 +7,10 @@ its own configuration, for all later sessions, and answers that interrupt the tu
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from ao_executors.codex.rpc import Message
 from ao_executors.core import UNANSWERED, InputOption, InputRequest, Inputs
+from ao_executors.core.foreign_json import JsonDocument
 
-_DENIALS: Final[dict[str, Message]] = {
+_DENIALS: Final[dict[str, JsonDocument]] = {
     "item/commandExecution/requestApproval": {"decision": "decline"},
     "item/fileChange/requestApproval": {"decision": "decline"},
     "item/permissions/requestApproval": {"permissions": {}, "scope": "turn"},
@@ -27,26 +27,24 @@ Deny: TypeAlias = "Callable[[str, str], None]"
 """Receives the id of a tool call that was not allowed, and the reason."""
 
 
-async def deny(method: str, params: Message) -> Message | None:
+async def deny(method: str, params: JsonDocument) -> JsonDocument | None:
     """Return the answer by policy; None for an unknown method."""
     return _DENIALS.get(method)
 
 
 class Approvals:
-    """A `Handler` that asks a person, for one run.
+    """A `Reply` that asks a person, for one run.
 
     Args:
         inputs: Asks.
-        caught_up: Waits until the events of all earlier notifications are written.
         when_denied: Is told of a tool call that was not allowed.
     """
 
-    def __init__(self, inputs: Inputs, caught_up: Callable[[], Awaitable[None]], when_denied: Deny) -> None:
+    def __init__(self, inputs: Inputs, when_denied: Deny) -> None:
         self._inputs = inputs
-        self._caught_up = caught_up
         self._when_denied = when_denied
         self._asked: dict[str, int] = {}
-        self._ask_by_method: dict[str, Callable[[Message], Awaitable[Message | None]]] = {
+        self._ask_by_method: dict[str, Callable[[JsonDocument], Awaitable[JsonDocument | None]]] = {
             "item/commandExecution/requestApproval": self._ask_command,
             "item/fileChange/requestApproval": self._ask_change,
             "item/permissions/requestApproval": self._ask_permissions,
@@ -54,15 +52,14 @@ class Approvals:
             "mcpServer/elicitation/request": self._ask_for_server,
         }
 
-    async def __call__(self, method: str, params: Message) -> Message | None:
+    async def __call__(self, method: str, params: JsonDocument) -> JsonDocument | None:
         """Return the answer of a person, or that by policy; None for an unknown method."""
         ask = self._ask_by_method.get(method)
         if ask is None or not self._inputs.is_open:
             return _DENIALS.get(method)
-        await self._caught_up()  # the call that waits has begun
         return await ask(params) or _DENIALS[method]
 
-    async def _ask_command(self, params: Message) -> Message | None:
+    async def _ask_command(self, params: JsonDocument) -> JsonDocument | None:
         command = params.get("command") or "network access"
         available = params.get("availableDecisions") or [_ONCE.id]
         options = [option for option in (_ONCE, _SESSION) if option.id in available]
@@ -72,19 +69,19 @@ class Approvals:
         chosen = await self._permission(f"exec_command: {command}", params["itemId"], options, shown)
         return None if chosen is None else {"decision": chosen}
 
-    async def _ask_change(self, params: Message) -> Message | None:
+    async def _ask_change(self, params: JsonDocument) -> JsonDocument | None:
         shown = {name: params[name] for name in ("reason", "grantRoot") if params.get(name)}
         chosen = await self._permission("apply_patch: change files", params["itemId"], [_ONCE, _SESSION], shown)
         return None if chosen is None else {"decision": chosen}
 
-    async def _ask_permissions(self, params: Message) -> Message | None:
+    async def _ask_permissions(self, params: JsonDocument) -> JsonDocument | None:
         shown = {"permissions": params["permissions"], "reason": params.get("reason")}
         chosen = await self._permission("more permissions", params["itemId"], [_ONCE, _SESSION], shown)
         if chosen is None:
             return None
         return {"permissions": params["permissions"], "scope": "session" if chosen == _SESSION.id else "turn"}
 
-    async def _ask_questions(self, params: Message) -> Message | None:
+    async def _ask_questions(self, params: JsonDocument) -> JsonDocument | None:
         answers = {}
         for question in params["questions"]:
             labels = [option["label"] for option in question.get("options") or ()]
@@ -105,7 +102,7 @@ class Approvals:
                 answers[question["id"]] = {"answers": [said]}
         return {"answers": answers}
 
-    async def _ask_for_server(self, params: Message) -> Message | None:
+    async def _ask_for_server(self, params: JsonDocument) -> JsonDocument | None:
         meta: Any = params.get("_meta") or {}
         name = f"{params['serverName']}: {params['message']}"
         if meta.get("codex_approval_kind") == "mcp_tool_call":
@@ -120,7 +117,7 @@ class Approvals:
         return {"action": "accept", "content": resolution.value} if accepted else None
 
     async def _permission(
-        self, title: str, call_id: str | None, options: list[InputOption], shown: Message
+        self, title: str, call_id: str | None, options: list[InputOption], shown: JsonDocument
     ) -> str | None:
         """Ask for a permission. Return the id of the chosen option; None if it is denied."""
         request_id = self._request_id(call_id or "mcp")

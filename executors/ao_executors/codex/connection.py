@@ -12,12 +12,13 @@ from typing import Any, Final
 from ao_executors.codex.api_errors import RetryPolicy, failure_of
 from ao_executors.codex.approvals import Approvals, deny
 from ao_executors.codex.arguments import MCP_SECONDS, is_native, mcp_servers, thread_parameters
-from ao_executors.codex.process import RetryLog, failure_of_end
-from ao_executors.codex.rpc import AppServer, Message, ServerEnded, ServerError
+from ao_executors.codex.process import RetryLog, ask
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.codex.turn_events import ToolEvents, Transcript
 from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.executor import refused
+from ao_executors.core.foreign_json import JsonDocument, Unreadable, readable, shown, text_of
+from ao_executors.core.json_rpc import AgentRefused, Peer
 from ao_protocol.contracts import JsonFormat, native_schema
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound, Usage, UsageFigures
@@ -33,42 +34,66 @@ _OVER: Final = frozenset({"ready", "failed", "cancelled"})
 
 
 @asynccontextmanager
-async def connection(context: RunContext, server: AppServer, log: RetryLog) -> AsyncIterator["CodexConnection"]:
+async def connection(context: RunContext, server: Peer, log: RetryLog) -> AsyncIterator["CodexConnection"]:
     """Start or resume a thread of a running app server.
 
     Raises:
         RunFailed: The CLI ended, does not know the session, or a required MCP server is not available.
     """
-    server.handler = deny
-    try:
-        configured = (await server.call("config/read"))["config"].get("mcp_servers") or {}
-        thread = await _open_thread(context, server, configured)
-        unavailable = await _unavailable_servers(context, server)
-        yield CodexConnection(server, log, thread, unavailable)
-    except ServerEnded as error:
-        raise failure_of_end(error) from error
+    early = _Early()
+    server.take, server.reply = early.take, deny
+    configured = await ask(server, "config/read", {}, lambda told: [*(told["config"].get("mcp_servers") or {})])
+    bound = await _open_thread(context, server, configured)
+    unavailable = await _unavailable_servers(context, server, early)
+    yield CodexConnection(server, log, bound, unavailable, early)
 
 
-async def _open_thread(context: RunContext, server: AppServer, configured: Iterable[str]) -> Message:
+class _Early:
+    """What the server tells outside of a turn."""
+
+    def __init__(self) -> None:
+        self.total_tokens: JsonDocument = {}
+        """The tokens of the thread when the last run ended."""
+        self.faults: dict[str, str | None] = {}
+        """The MCP servers whose start is over: why one does not run; None if it runs."""
+
+    async def take(self, method: str, params: JsonDocument) -> None:
+        """Take a notification."""
+        if method == "thread/tokenUsage/updated":
+            self.total_tokens = params["tokenUsage"]["total"]
+        elif method == "mcpServer/startupStatus/updated" and params["status"] in _OVER:
+            is_ready = params["status"] == "ready"
+            self.faults[params["name"]] = None if is_ready else text_of(params.get("error") or params["status"])
+
+
+async def _open_thread(context: RunContext, server: Peer, configured: Iterable[str]) -> SessionBound:
     parameters = thread_parameters(context, configured)
     if context.invocation.mode != "resume":
-        return await _asked(context, server, "thread/start", parameters | {"experimentalRawEvents": True})
+        return await _bound(context, server, "thread/start", parameters | {"experimentalRawEvents": True})
     session = context.invocation.executor_session_id
     if session is None:
         message = "version 2.x names no session of the CLI; resume with executor_session_id of version 3.0"
         raise refused(ErrorType.SESSION_NOT_FOUND, message)
-    return await _asked(context, server, "thread/resume", parameters | {"threadId": session, "excludeTurns": True})
+    return await _bound(context, server, "thread/resume", parameters | {"threadId": session, "excludeTurns": True})
 
 
-async def _asked(context: RunContext, server: AppServer, method: str, parameters: dict[str, Any]) -> Message:
+async def _bound(context: RunContext, server: Peer, method: str, parameters: JsonDocument) -> SessionBound:
     """Open a thread. A session whose process was just killed is free a moment later."""
     loop = asyncio.get_running_loop()
     busy_until = loop.time() + _FREE_SECONDS
+    folder = str(context.project_dir)
     while True:
         try:
-            return await server.call(method, **parameters)
-        except ServerError as error:
-            told = str(error)
+            return await ask(
+                server,
+                method,
+                parameters,
+                lambda told: SessionBound(
+                    project_dir=folder, executor_session_id=told["thread"]["id"], model=told.get("model")
+                ),
+            )
+        except AgentRefused as error:
+            told = error.told
         if _BUSY not in told or loop.time() > busy_until:
             raise _refusal(context, method, told)
         await asyncio.sleep(_POLL_SECONDS)
@@ -86,27 +111,18 @@ def _refusal(context: RunContext, method: str, told: str) -> RunFailed:
     return RunFailed(ErrorType.INTERNAL_ERROR, f"{method}: {told}", origin="environment")
 
 
-async def _unavailable_servers(context: RunContext, server: AppServer) -> dict[str, str]:
+async def _unavailable_servers(context: RunContext, server: Peer, early: _Early) -> dict[str, str]:
     """Wait for the MCP servers of the blueprint; return the reasons of those that are unavailable and not required.
 
     Raises:
         RunFailed: A required server is unavailable (`mcp_server_unavailable`); `details.servers` has the reasons.
-        ServerEnded: The CLI ended.
     """
     wanted = mcp_servers(context)
-    broken = dict.fromkeys(wanted, "did not start in time")
-    waiting = set(wanted)
     with suppress(TimeoutError):
         async with asyncio.timeout(MCP_SECONDS + 5):
-            while waiting:
-                notification = await server.next_notification()
-                told = notification.get("params") or {}
-                is_status = notification["method"] == "mcpServer/startupStatus/updated"
-                if is_status and told["name"] in waiting and told["status"] in _OVER:
-                    waiting.remove(told["name"])
-                    broken[told["name"]] = told.get("error") or told["status"]
-                    if told["status"] == "ready":
-                        del broken[told["name"]]
+            await server.serve_until(lambda: wanted.keys() <= early.faults.keys())
+    faults = {name: early.faults.get(name, "did not start in time") for name in wanted}
+    broken = {name: why for name, why in faults.items() if why is not None}
     missing = {name: why for name, why in sorted(broken.items()) if wanted[name].required}
     if missing:
         raise RunFailed(
@@ -121,13 +137,14 @@ async def _unavailable_servers(context: RunContext, server: AppServer) -> dict[s
 class CodexConnection:
     """A thread of a running app server, for one conversation at a time."""
 
-    def __init__(self, server: AppServer, log: RetryLog, thread: Message, unavailable: dict[str, str]) -> None:
+    def __init__(
+        self, server: Peer, log: RetryLog, bound: SessionBound, unavailable: dict[str, str], early: _Early
+    ) -> None:
         self.server = server
         self.log = log
-        self.session_id: str = thread["thread"]["id"]
-        self.model: str | None = thread.get("model")
-        self.total_tokens: Message = {}
-        """The tokens of the thread when the last run ended."""
+        self.session_id = bound.executor_session_id
+        self.early = early
+        self._bound = bound
         self.is_lost = False
         """True if a turn did not stop after an interrupt."""
         self._unavailable = unavailable
@@ -144,8 +161,8 @@ class CodexConnection:
         Raises:
             RunFailed: The CLI ended.
         """
-        bound = SessionBound(project_dir=str(task.project_dir), executor_session_id=self.session_id, model=self.model)
-        task.events.emit(bound)
+        self.server.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
+        task.events.emit(self._bound)
         for name, why in self._unavailable.items():
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
             task.events.emit(Log(level="warning", message=message))
@@ -156,14 +173,12 @@ class CodexConnection:
             # The server reports some calls of a resumed thread nowhere, see `ToolEvents`.
             task.events.may_have_changed_something = True
         codex = CodexConversation(self, task)
-        self.server.handler = codex.approvals
+        self.server.take, self.server.reply = codex.take, codex.approvals
         try:
             yield codex
-        except ServerEnded as error:
-            raise failure_of_end(error) from error
         finally:
-            self.server.handler = deny
-            self.total_tokens = codex.total_tokens
+            self.server.take, self.server.reply = self.early.take, deny
+            self.early.total_tokens = codex.total_tokens
             if task.limits.takes_turns and self.is_alive:
                 await self._end_terminals()
 
@@ -171,8 +186,8 @@ class CodexConnection:
         """End the commands that still run: a run leaves nothing behind."""
         try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
-                await self.server.call("thread/backgroundTerminals/clean", threadId=self.session_id)
-        except (ServerEnded, ServerError, TimeoutError):
+                await self.server.call("thread/backgroundTerminals/clean", {"threadId": self.session_id}, bool)
+        except (RunFailed, TimeoutError):
             self.is_lost = True
 
 
@@ -184,12 +199,14 @@ class CodexConversation:
         self._connection = connection
         self._server = connection.server
         self._task = task
-        self.approvals = Approvals(task.inputs, connection.server.caught_up, self._deny)
         self._tools = ToolEvents(task.events)
+        self.approvals = Approvals(task.inputs, self._tools.deny)
         self._retries = RetryPolicy.of(task.config)
         self._turn_id = ""
         self._is_active = False
-        self._total: Message | None = None
+        self._is_interrupted = False
+        self._turn: JsonDocument | None = None
+        self._total: JsonDocument | None = None
         self._answers = 0
         self._calls_before = 0
         config: Any = task.config  # checked against the config schema
@@ -199,39 +216,34 @@ class CodexConversation:
         self._max_answers = min((limit for limit in limits if limit is not None), default=None)
 
     @property
-    def total_tokens(self) -> Message:
+    def total_tokens(self) -> JsonDocument:
         """The tokens of the thread, earlier runs included."""
-        return self._total or self._connection.total_tokens
+        return self._total or self._connection.early.total_tokens
 
     async def ask(self, text: str) -> Answer:
         """Send a user message and wait for the end of the turn.
 
         Raises:
             RunFailed: The API, a limit or the CLI ended the turn without an answer.
-            ServerEnded: The CLI ended.
         """
         self._transcript.begin_turn()
-        self._is_active = False
-        starting = asyncio.ensure_future(
-            self._server.call(
-                "turn/start",
-                threadId=self._connection.session_id,
-                input=[{"type": "text", "text": text, "text_elements": []}],
-                outputSchema=self._native_schema(),
-            )
-        )
-        has_ended = False
+        self._turn_id, self._turn, self._is_active, self._answers = "", None, False, 0
+        prompt = [{"type": "text", "text": text, "text_elements": []}]
+        thread, schema = self._connection.session_id, self._native_schema()
+        request = self._server.send("turn/start", {"threadId": thread, "input": prompt, "outputSchema": schema})
+        is_over = False
         try:
-            self._turn_id = (await asyncio.shield(starting))["turn"]["id"]
-            turn = await self._read_turn()
-            has_ended = True
+            self._turn_id = await self._server.response(request, "turn/start", _id_of_turn)
+            await self._server.serve_until(lambda: self._turn is not None)
+            is_over = True
+        except AgentRefused:
+            is_over = True
+            raise
         finally:
-            if not has_ended:
-                await self._interrupt(starting)
-        return self._end_turn(turn)
-
-    def _deny(self, call_id: str, reason: str) -> None:
-        self._tools.deny(call_id, reason)
+            if not is_over and self._server.is_alive:
+                await self._interrupt(request)
+        with readable(self._server.name, "turn/completed", self._turn):
+            return self._end_turn(self._turn or {})
 
     def _native_schema(self) -> dict[str, Any] | None:
         contract = self._task.contract
@@ -239,87 +251,91 @@ class CodexConversation:
             return None
         return strict_schema(native_schema(contract.format.schema).document)
 
-    async def _interrupt(self, starting: asyncio.Future[Message]) -> None:
+    async def _interrupt(self, request: int) -> None:
         """Interrupt a turn, which may only be starting, and its tools."""
+        self._is_interrupted = True
         try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
-                self._turn_id = (await starting)["turn"]["id"]
-                while not self._is_active:  # until then the server refuses an interrupt
-                    await self._next()
-                with suppress(ServerError):  # it has just ended by itself
-                    await self._server.call(
-                        "turn/interrupt", threadId=self._connection.session_id, turnId=self._turn_id
-                    )
-                while (await self._next())["method"] != "turn/completed":
-                    pass
-        except (ServerEnded, ServerError, TimeoutError):
+                if not self._turn_id:
+                    self._turn_id = await self._server.response(request, "turn/start", _id_of_turn)
+                # Until the turn is active, the server refuses an interrupt.
+                await self._server.serve_until(lambda: self._is_active or self._turn is not None)
+                turn = {"threadId": self._connection.session_id, "turnId": self._turn_id}
+                with suppress(AgentRefused):  # it has just ended by itself
+                    await self._server.call("turn/interrupt", turn, bool)
+                await self._server.serve_until(lambda: self._turn is not None)
+        except (RunFailed, TimeoutError):
             self._connection.is_lost = True
 
-    async def _next(self) -> Message:
-        """Return the next notification of the turn."""
-        while True:
-            notification = await self._server.next_notification()
-            params = notification.get("params") or {}
-            if self._turn_id in (params.get("turnId"), (params.get("turn") or {}).get("id")):
-                self._is_active = self._is_active or notification["method"] == "turn/started"
-                return notification
-            if notification["method"] == "thread/tokenUsage/updated" and self._total is None:
-                self._connection.total_tokens = params["tokenUsage"]["total"]  # of an earlier run, after a resume
+    async def take(self, method: str, params: JsonDocument) -> None:
+        """Take a notification of the server: those of the turn become events."""
+        if self._turn_id not in (params.get("turnId"), (params.get("turn") or {}).get("id")):
+            await self._take_other(method, params)
+            return
+        if method == "turn/started":
+            self._is_active = True
+        elif method == "turn/completed":
+            self._turn = {**params["turn"]}
+        elif not self._is_interrupted:
+            await self._take_event(method, params)
 
-    async def _read_turn(self) -> Message:
-        self._answers = 0
-        while True:
-            notification = await self._next()
-            params: Message = notification["params"]
-            match notification["method"]:
-                case "item/agentMessage/delta":
-                    self._transcript.add_piece(params["itemId"], params["delta"])
-                case "item/started":
-                    self._start(params["item"])
-                case "item/completed":
-                    self._finish(params["item"])
-                case "rawResponseItem/completed":
-                    self._take_raw(params["item"])
-                case "thread/tokenUsage/updated":
-                    self._count(params["tokenUsage"])
-                case "error" if params["willRetry"]:
-                    await self._retry(params["error"])
-                case "turn/completed":
-                    turn: Message = params["turn"]
-                    return turn
+    async def _take_other(self, method: str, params: JsonDocument) -> None:
+        """Take a notification that names another turn, or none."""
+        thread = params.get("threadId")
+        is_of_thread = not isinstance(thread, str) or thread == self._connection.session_id
+        if method == "turn/completed" and is_of_thread:
+            why = f"its turn is not {shown(self._turn_id)}, which is the one of the thread"
+            raise Unreadable(self._server.name, method, f"{why}: {shown(params)}")
+        if self._total is None:  # of an earlier run, after a resume
+            await self._connection.early.take(method, params)
 
-    def _start(self, item: Message) -> None:
+    async def _take_event(self, method: str, params: JsonDocument) -> None:
+        match method:
+            case "item/agentMessage/delta":
+                self._transcript.add_piece(params["itemId"], params["delta"])
+            case "item/started":
+                self._start(params["item"])
+            case "item/completed":
+                self._finish(params["item"])
+            case "rawResponseItem/completed":
+                self._take_raw(params["item"])
+            case "thread/tokenUsage/updated":
+                self._count(params["tokenUsage"])
+            case "error" if params["willRetry"]:
+                await self._retry(params["error"])
+
+    def _start(self, item: JsonDocument) -> None:
         before = self._tools.number
         self._tools.start_item(item)
         if self._tools.number > before:
             self._transcript.show()
 
-    def _finish(self, item: Message) -> None:
+    def _finish(self, item: JsonDocument) -> None:
         if item["type"] == "agentMessage":
             self._transcript.add(item["id"], item["text"], is_commentary=item.get("phase") == "commentary")
         else:
             self._tools.finish_item(item)
 
-    def _take_raw(self, raw: Message) -> None:
+    def _take_raw(self, raw: JsonDocument) -> None:
         if raw["type"].endswith("_call"):
             self._transcript.show()
         self._tools.start_call(raw)
         self._tools.finish_call(raw)
 
-    async def _retry(self, error: Message) -> None:
+    async def _retry(self, error: JsonDocument) -> None:
         self._transcript.abandon()
         attempt = _ATTEMPT.search(error["message"])
         delay = await self._connection.log.next_delay()
         self._task.events.emit(self._retries.event_for(error, int(attempt[1]) if attempt else 1, delay))
 
-    def _count(self, tokens: Message) -> None:
+    def _count(self, tokens: JsonDocument) -> None:
         """Count an answer of the model and its tokens. The server reports the totals of the thread.
 
         Raises:
             RunFailed: The model answered as often as it may, and has not finished.
         """
         self._total = total = tokens["total"]
-        used = {name: count - self._connection.total_tokens.get(name, 0) for name, count in total.items()}
+        used = {name: count - self._connection.early.total_tokens.get(name, 0) for name, count in total.items()}
         cached, written = used.get("cachedInputTokens", 0), used.get("cacheWriteInputTokens", 0)
         self.usage = UsageFigures(
             input_tokens=max(0, used["inputTokens"] - cached - written),
@@ -335,10 +351,10 @@ class CodexConversation:
             message = f"the model answered {self._answers} times and has not finished (max_turns {self._max_answers})"
             raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
 
-    def _end_turn(self, turn: Message) -> Answer:
+    def _end_turn(self, turn: JsonDocument) -> Answer:
         if turn["status"] == "completed":
             return self._transcript.answer(is_native=is_native(self._task))
-        error = turn.get("error") or {"message": f"the turn was {turn['status']}"}
+        error = turn.get("error") or {"message": f"the turn was {shown(turn['status'])}"}
         failed = failure_of(error, self._retries.after)
         if failed.error_type is ErrorType.OUTPUT_TRUNCATED:
             return self._transcript.answer(is_native=is_native(self._task), truncated=True)
@@ -349,3 +365,10 @@ class CodexConversation:
             missing = {"missing": ["output_schema.strategies:native"]}
             raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, missing)
         raise failed
+
+
+def _id_of_turn(told: JsonDocument) -> str:
+    turn_id = told["turn"]["id"]
+    if not isinstance(turn_id, str) or not turn_id:
+        raise TypeError("expected a text that is not empty")
+    return turn_id

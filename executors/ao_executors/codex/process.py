@@ -1,23 +1,26 @@
 """Start and end the process of the CLI."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final
+from typing import Final, TypeVar
 
 from ao_executors import VERSION
 from ao_executors.codex.api_errors import delay_in
 from ao_executors.codex.arguments import server_arguments, server_environment
 from ao_executors.codex.cli import find_codex
-from ao_executors.codex.rpc import AppServer, ServerEnded
 from ao_executors.core import RunContext, RunFailed
+from ao_executors.core.foreign_json import JsonDocument
+from ao_executors.core.json_rpc import AgentEnded, Peer
 from ao_executors.core.program import Program
 from ao_lifeline.removal import remove_tree
 from ao_protocol.errors import ErrorType
 from ao_protocol.framing import LineSplitter
+
+T = TypeVar("T")
 
 _STDERR_BYTES: Final = 4096
 _MAX_LOG_BYTES: Final = 1024 * 1024
@@ -29,6 +32,9 @@ _LATE_SECONDS: Final = 2.0
 _LOST_RACE: Final = "failed to initialize sqlite state runtime"
 """What CLI 0.163 ends with if another one creates the database of a new home in the same moment."""
 _MOST_STARTS: Final = 5
+START_SECONDS: Final = 60.0
+"""How long the CLI may be silent before the first prompt. It answers within 0.4 s."""
+_MOST_DELAYS: Final = 1000
 _CLIENT: Final = {"name": "ao-codex-exec", "title": None, "version": VERSION}
 _CAPABILITIES: Final = {"experimentalApi": True}
 """For the model's calls as it wrote them, and for ending the terminals that a turn has left."""
@@ -39,13 +45,13 @@ class RetryLog:
 
     def __init__(self) -> None:
         self._lines = LineSplitter(_MAX_LOG_BYTES)
-        self._delays: asyncio.Queue[float] = asyncio.Queue()
+        self._delays: asyncio.Queue[float] = asyncio.Queue(_MOST_DELAYS)
 
     def feed(self, chunk: bytes) -> None:
         """Read a piece of stderr."""
         for line in self._lines.feed(chunk):
             delay = delay_in(line.decode(errors="replace")) if isinstance(line, bytes) else None
-            if delay is not None:
+            if delay is not None and not self._delays.full():
                 self._delays.put_nowait(delay)
 
     async def next_delay(self) -> float:
@@ -57,11 +63,11 @@ class RetryLog:
 
 
 @asynccontextmanager
-async def started_codex(context: RunContext) -> AsyncIterator[tuple[AppServer, RetryLog]]:
+async def started_codex(context: RunContext) -> AsyncIterator[tuple[Peer, RetryLog]]:
     """Start the app server for a run's context and initialize it. Leaving the block ends it and all its descendants.
 
     Raises:
-        RunFailed: The program is missing (`dependency_missing`), or it ended.
+        RunFailed: The program is missing (`dependency_missing`), it ended, is silent, or cannot be read.
     """
     codex, log = find_codex(context.config), RetryLog()
     folder = mkdtemp(prefix="ao-codex-")
@@ -72,28 +78,35 @@ async def started_codex(context: RunContext) -> AsyncIterator[tuple[AppServer, R
         for start in count(1):
             async with _running(context, codex, environment, log) as server:
                 try:
-                    await server.call("initialize", clientInfo=_CLIENT, capabilities=_CAPABILITIES)
-                except ServerEnded as error:
+                    await ask(server, "initialize", {"clientInfo": _CLIENT, "capabilities": _CAPABILITIES}, bool)
+                except AgentEnded as error:
                     if start < _MOST_STARTS and _LOST_RACE in error.told:
                         continue
-                    raise failure_of_end(error) from error
-                await server.notify("initialized")
+                    raise
+                server.notify("initialized")
                 yield server, log
                 return
     finally:
         await asyncio.to_thread(remove_tree, folder)
 
 
-def failure_of_end(error: ServerEnded) -> RunFailed:
-    """Return the failure of a run whose CLI ended; it may be tried again if a signal ended the CLI."""
-    is_killed = error.exit_code is not None and error.exit_code < 0
-    return RunFailed(ErrorType.INTERNAL_ERROR, str(error), origin="environment", retryable=is_killed)
+async def ask(server: Peer, method: str, parameters: JsonDocument, read: Callable[[JsonDocument], T]) -> T:
+    """Send a request before the first prompt and return what `read` makes of its result.
+
+    Raises:
+        RunFailed: The server refuses, ended, is silent, or cannot be read.
+    """
+    try:
+        return await server.call(method, parameters, read, START_SECONDS)
+    except TimeoutError as error:
+        message = f"{method}: {server.name} sent no message for {START_SECONDS:g} s; try again, or use another version"
+        raise RunFailed(ErrorType.PROVIDER_UNAVAILABLE, message, origin="environment") from error
 
 
 @asynccontextmanager
 async def _running(
     context: RunContext, codex: Path, environment: Mapping[str, str], log: RetryLog
-) -> AsyncIterator[AppServer]:
+) -> AsyncIterator[Peer]:
     program = Program(
         [str(codex), *server_arguments(context)],
         cwd=context.project_dir,
@@ -103,15 +116,10 @@ async def _running(
         takes_input=True,
     )
     program.on_stderr = log.feed
+    program.leave_seconds = _LEAVE_SECONDS  # it exits by itself, so that its session can be resumed
     async with program:
-        server = AppServer(program)
-        reading = asyncio.ensure_future(server.read())
+        server = Peer(program, "the codex CLI", header={})
         try:
             yield server
-        finally:  # it exits by itself, so that its session can be resumed
-            program.close_stdin()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LEAVE_SECONDS):
-                    await program.wait()
-            reading.cancel()
-            await asyncio.wait({reading})
+        finally:
+            await server.leave()

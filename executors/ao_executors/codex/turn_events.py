@@ -1,13 +1,14 @@
 """Turn the app server's notifications of a turn into events: the model's messages and its tool calls."""
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ao_executors.core import Answer, Emitter, MessageStream
+from ao_executors.core.foreign_json import read_json, text_of
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.events import ToolFinished, ToolStarted
+from ao_protocol.framing import NotIJson, decode_object
 
 _COMMAND: Final = "exec_command"
 _NAMES: Final = {
@@ -106,8 +107,8 @@ class Transcript:
 
 def _structured(text: str) -> NativeOutput | None:
     try:
-        return NativeOutput(json.loads(text))
-    except ValueError:
+        return NativeOutput(decode_object(text.encode(errors="replace")))
+    except NotIJson:  # the contract judges the text
         return None
 
 
@@ -159,7 +160,7 @@ class ToolEvents:
         if raw["type"] not in _OUTPUTS:
             return
         output = raw.get("output")
-        text = output if isinstance(output, str) else json.dumps(output)
+        text = text_of(output)
         if _REFUSED.match(text):
             self._finish(raw["call_id"], "denied", None, _DENIED)
         elif _FAILED.match(text):
@@ -227,6 +228,6 @@ def _outcome_of(item: Mapping[str, Any], status: str) -> tuple[Any, str | None]:
 
 def _parsed(arguments: object) -> Any:  # noqa: ANN401  # any JSON
     try:
-        return json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
+        return read_json(arguments) if isinstance(arguments, str) else arguments
+    except NotIJson:
         return arguments

@@ -17,9 +17,11 @@ from pydantic import JsonValue
 from ao_executors.core import Answer, RunFailed, Task, converse
 from ao_executors.core.conversation import occupy
 from ao_executors.core.executor import refused
+from ao_executors.core.foreign_json import MAX_LEVELS
 from ao_executors.core.program import MAX_ARGUMENT_BYTES, ProgramEnded, ProgramRun
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, Result, SessionBound
+from ao_protocol.framing import refuse_depth
 from ao_protocol.wire import JsonObject
 
 _MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
@@ -285,8 +287,9 @@ def _documents(printed: str) -> list[JsonValue]:
     documents: list[JsonValue] = []
     for text in (printed, *printed.splitlines()):
         try:
+            refuse_depth(text, MAX_LEVELS)
             documents.append(json.loads(text))
-        except (ValueError, RecursionError):
+        except ValueError:  # NotIJson, or not JSON
             continue
         if text is printed:
             break

@@ -88,6 +88,8 @@ class Program:
     stdout: asyncio.StreamReader
     on_stderr: Callable[[bytes], None] | None = None
     """Receives each piece of stderr as it comes. Set it before the block is entered."""
+    leave_seconds: float = 0.0
+    """How long the program may take to exit by itself after the end of its stdin, when the block is left."""
 
     def __init__(  # every argument is needed
         self,
@@ -129,6 +131,8 @@ class Program:
     async def __aexit__(self, *_: object) -> None:
         drained = asyncio.ensure_future(capture(self.stdout, 0))  # a full pipe would keep the program from ending
         try:
+            self.close_stdin()
+            await asyncio.wait({self._exit}, timeout=self.leave_seconds)
             if not self._exit.done():
                 self._signal(signal.SIGTERM)
                 await asyncio.wait({self._exit}, timeout=self._stop_seconds)
@@ -156,6 +160,12 @@ class Program:
             raise ConnectionError("the program takes no input")
         self._stdin.write(data)
         await self._stdin.drain()
+
+    async def stdin_closed(self) -> None:
+        """Wait until the program, or this side, has closed its stdin."""
+        if self._stdin is not None:
+            with suppress(ConnectionError):
+                await self._stdin.wait_closed()
 
     def close_stdin(self) -> None:
         """Close the program's stdin."""

@@ -21,6 +21,7 @@ from urllib.parse import quote, urlsplit
 
 from ao_executors.core import NobodyReads, RunFailed
 from ao_executors.core.executor import refused
+from ao_executors.core.foreign_json import read_json
 from ao_executors.core.program import Program, capture
 from ao_executors.core.stdio import Stdio
 from ao_executors.http_bridge import older_invocation as older
@@ -385,7 +386,7 @@ class Gateway:
         try:
             async with asyncio.timeout(2 * CALL_SECONDS):  # the connection's timeout applies to each read
                 status, text = await asyncio.to_thread(ask)
-            answer = json.loads(text) if status < 300 and text else {"detail": text.decode(errors="replace")}
+            answer = read_json(text) if status < 300 and text else {"detail": text.decode(errors="replace")}
         except TimeoutError as error:
             raise Unanswered("no answer in time") from error
         except (OSError, HTTPException, ValueError) as error:

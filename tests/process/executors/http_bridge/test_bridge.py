@@ -103,8 +103,12 @@ def test_a_resume_goes_on_in_the_session_that_the_gateway_names(gateway: Gateway
 
 @pytest.mark.parametrize(
     ("known", "reason"),
-    [({}, "session 'ses_1' not found"), ({"/sessions/ses_1": {"session": {}}}, "no executor_session_id")],
-    ids=["unknown", "never bound"],
+    [
+        ({}, "session 'ses_1' not found"),
+        ({"/sessions/ses_1": {"session": {}}}, "no executor_session_id"),
+        ({"/sessions/ses_1": {"session": json.loads("[" * 200 + "]" * 200)}}, "nested deeper than 128 levels"),
+    ],
+    ids=["unknown", "never bound", "too deep to be read"],
 )
 def test_a_session_that_cannot_be_resumed_fails(
     gateway: Gateway, tmp_path: Path, known: dict[str, dict[str, Any]], reason: str

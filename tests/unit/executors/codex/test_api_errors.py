@@ -40,6 +40,9 @@ def test_a_message_that_is_a_body_shows_the_words_of_the_api() -> None:
         ("stream disconnected - retrying sampling request (1/2 in 1.5s)...", 1.5),
         ("stream disconnected - retrying sampling request (2/5 in 412.25ms)...", 0.41225),
         ("stream disconnected", None),
+        ("retrying sampling request (1/2 in 1.2.3s)", None),
+        ("retrying sampling request (1/2 in .s)", None),
+        (f"retrying sampling request (1/2 in {'9' * 400}s)", None),
     ],
 )
 def test_the_log_tells_the_delay_before_a_retry(log: str, seconds: float | None) -> None:
