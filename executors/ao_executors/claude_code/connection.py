@@ -4,10 +4,9 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from contextlib import asynccontextmanager
+from typing import Final
 
 from ao_executors.claude_code.api_errors import RetryPolicy, origin_of, type_of_api_error
 from ao_executors.claude_code.arguments import budget_usd
@@ -19,27 +18,28 @@ from ao_executors.claude_code.sdk import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
     ClaudeSDKError,
+    CLIConnectionError,
     ProcessError,
     RateLimitEvent,
     ResultMessage,
     StreamEvent,
     SystemMessage,
-    Transport,
     UserMessage,
 )
+from ao_executors.claude_code.transport import NAME, ProcessTransport
 from ao_executors.claude_code.turn_events import ToolEvents, Transcript
 from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.executor import input_required, refused
+from ao_executors.core.foreign_json import Unreadable, readable
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound, Usage, UsageFigures
-from ao_protocol.framing import LineSplitter, LineTooLong
 
+_START_SECONDS: Final = 50.0
+"""How long the CLI may take to answer. The SDK gives up after 60 s, with an exception that has no type of its own."""
 _CONNECT_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
-_CHUNK_BYTES: Final = 256 * 1024
-_MAX_LINE_BYTES: Final = 256 * 1024 * 1024
 _INTERRUPT_SECONDS: Final = 3.0
 _NO_STRUCTURED_OUTPUT: Final = "error_max_structured_output_retries"
 _BY_TERMINAL_REASON: Final = {
@@ -68,17 +68,18 @@ async def connection(
     Raises:
         RunFailed: The CLI ended, does not know the session, or a required MCP server is not available.
     """
-    transport = _ProcessTransport(process)
+    transport = ProcessTransport(process)
     permissions = Permissions(context)
     options = ClaudeAgentOptions(verbatim_prompts=True, hooks=permissions.hooks)  # type: ignore[arg-type]  # by event
     if permissions.asks:
         options.can_use_tool = permissions.can_use
     client = ClaudeSDKClient(options, transport=transport)
     try:
-        await client.connect()
+        await _connect(client)
         for text in process.texts:  # the prompt and the secrets: a CLI that has answered has read them
             text.forget()
-        unavailable = await _unavailable_servers(client, context)
+        with readable(NAME, "the status of its MCP servers"):
+            unavailable = await _unavailable_servers(client, context)
         has_budget = budget_usd(context) is not None
         yield ClaudeConnection(client, transport, lock, unavailable, permissions, has_budget=has_budget)
     except ClaudeSDKError as error:
@@ -87,13 +88,23 @@ async def connection(
         await client.disconnect()
 
 
+async def _connect(client: ClaudeSDKClient) -> None:
+    try:
+        with readable(NAME, "an answer"):
+            async with asyncio.timeout(_START_SECONDS):
+                await client.connect()
+    except TimeoutError as error:
+        message = f"{NAME} did not answer within {_START_SECONDS:g} s; try again, or use another version"
+        raise RunFailed(ErrorType.PROVIDER_UNAVAILABLE, message, origin="environment") from error
+
+
 class ClaudeConnection:
     """The connected CLI, for one conversation at a time."""
 
     def __init__(
         self,
         client: ClaudeSDKClient,
-        transport: "_ProcessTransport",
+        transport: ProcessTransport,
         lock: SessionLock,
         unavailable: dict[str, str],
         permissions: Permissions,
@@ -227,11 +238,15 @@ class ClaudeConversation:
             await self._client.query(text)
         has_ended = False
         try:
-            result = await self._read_turn()
-            has_ended = True
-            return await self._end_turn(result)
+            with readable(NAME, "a message of a turn"):
+                result = await self._read_turn()
+                has_ended = True
+                return await self._end_turn(result)
+        except (ClaudeSDKError, Unreadable):
+            self.is_lost = True
+            raise
         finally:
-            if not has_ended:
+            if not has_ended and not self.is_lost:
                 await self._interrupt()
 
     async def _interrupt(self) -> None:
@@ -241,8 +256,9 @@ class ClaudeConversation:
                 await self._client.interrupt()
                 async for message in self._client.receive_response():
                     if isinstance(message, UserMessage):
-                        self.tools.finish_from(message, is_interrupted=True)
-        except (ClaudeSDKError, TimeoutError):
+                        with readable(NAME, "a message of a turn"):
+                            self.tools.finish_from(message, is_interrupted=True)
+        except (ClaudeSDKError, RunFailed, TimeoutError):
             self.is_lost = True
 
     async def _read_turn(self) -> ResultMessage:
@@ -367,79 +383,7 @@ def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
         reason = told.partition(_REFUSED_SCHEMA)[2].strip(" :\n")
         message = f"the CLI does not accept this schema for native output ({reason}); use the strategy system_prompt"
         return refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["output_schema.strategies:native"]})
+    if not isinstance(error, CLIConnectionError | ProcessError):
+        return Unreadable(NAME, "a message", "a field is missing, or has another type than the SDK expects")
     is_killed = isinstance(error, ProcessError) and error.exit_code is not None and error.exit_code < 0
     return RunFailed(ErrorType.INTERNAL_ERROR, told, origin="environment", retryable=is_killed)
-
-
-class _ProcessTransport(Transport):
-    """The SDK's transport to a process that the caller starts and ends."""
-
-    def __init__(self, process: ClaudeProcess) -> None:
-        self.process = process
-        self.is_asked = False
-        """True while a turn is expected; the conversation sets it."""
-        self.spoke_unasked = False
-        """True once the CLI has begun a turn by itself, for example after the end of a background command."""
-
-    async def connect(self) -> None:
-        """Do nothing: the process is running."""
-
-    def is_ready(self) -> bool:
-        """Return True: `write` detects a process that has ended."""
-        return True
-
-    async def write(self, data: str) -> None:
-        """Write one message.
-
-        Raises:
-            ProcessError: The process has ended.
-        """
-        try:
-            await self.process.program.write(data.encode())
-        except ConnectionError as error:
-            raise await self._ended() from error
-
-    async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield the messages of the process until its end. Skip other output, such as a debug line.
-
-        Raises:
-            ProcessError: The process exited with a code other than 0.
-        """
-        splitter = LineSplitter(_MAX_LINE_BYTES)
-        while chunk := await self.process.program.stdout.read(_CHUNK_BYTES):
-            for line in splitter.feed(chunk):
-                if isinstance(line, LineTooLong):
-                    raise line
-                message = _message_on(line)
-                if message is not None:
-                    self.spoke_unasked |= not self.is_asked and _is_of_a_turn(message)
-                    yield message
-        ended = await self._ended()
-        if ended.exit_code != 0:
-            raise ended
-
-    async def end_input(self) -> None:
-        """Close the stdin of the process."""
-        self.process.program.close_stdin()
-
-    async def close(self) -> None:
-        """Close the stdin of the process. `started_claude` waits for its end."""
-        self.process.program.close_stdin()
-
-    async def _ended(self) -> ProcessError:
-        stderr = (await self.process.program.stderr()).kept.decode(errors="replace").strip()
-        code = await self.process.program.wait()
-        return ProcessError("the claude CLI ended", exit_code=code, stderr=stderr or None)
-
-
-def _message_on(line: bytes) -> dict[str, Any] | None:
-    if line.startswith(b"{"):
-        with suppress(ValueError):  # node prints a debugged object as `{ a: 1 }`
-            message: dict[str, Any] = json.loads(line)
-            return message
-    return None
-
-
-def _is_of_a_turn(message: dict[str, Any]) -> bool:
-    """Return whether a message belongs to a turn. Each turn begins with an `init`, before the model is asked."""
-    return message.get("type") in {"assistant", "user", "result"} or message.get("subtype") == "init"

@@ -15,6 +15,7 @@ from claude_agent_sdk import (  # loaded by now
     ClaudeAgentOptions,
     ClaudeSDKClient,
     ClaudeSDKError,
+    CLIConnectionError,
     HookMatcher,
     PermissionResultAllow,
     PermissionResultDeny,
@@ -34,6 +35,7 @@ from claude_agent_sdk import (  # loaded by now
 
 __all__ = [
     "AssistantMessage",
+    "CLIConnectionError",
     "ClaudeAgentOptions",
     "ClaudeSDKClient",
     "ClaudeSDKError",
