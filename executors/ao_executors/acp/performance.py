@@ -25,5 +25,4 @@ async def perform_in_session(agent: Agent, task: Task) -> Result:
         return None
 
     async with opened_session(agent, task, watch) as session:
-        result = await converse(task, Conversation(agent, task, session, usage))
-    return result.model_copy(update={"usage": usage.figures()}) if usage.is_known else result
+        return await converse(task, Conversation(agent, task, session, usage))

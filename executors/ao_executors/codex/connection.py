@@ -5,6 +5,7 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -20,9 +21,10 @@ from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.executor import refused
 from ao_protocol.contracts import JsonFormat, native_schema
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log, SessionBound, Usage, UsageFigures
+from ao_protocol.events import Log, SessionBound, Usage
 
 _INTERRUPT_SECONDS: Final = 3.0
+_TOKENS_TOLD: Final = "thread/tokenUsage/updated"
 _UNKNOWN_SESSION: Final = ("no rollout found", "invalid session id", "thread not found", "not found for thread")
 _BUSY: Final = "already has an active writer"
 _FREE_SECONDS: Final = 1.5
@@ -127,7 +129,7 @@ class CodexConnection:
         self.session_id: str = thread["thread"]["id"]
         self.model: str | None = thread.get("model")
         self.total_tokens: Message = {}
-        """The tokens of the thread when the last run ended."""
+        """The tokens of the thread so far, earlier runs included."""
         self.is_lost = False
         """True if a turn did not stop after an interrupt."""
         self._unavailable = unavailable
@@ -163,7 +165,6 @@ class CodexConnection:
             raise failure_of_end(error) from error
         finally:
             self.server.handler = deny
-            self.total_tokens = codex.total_tokens
             if task.limits.takes_turns and self.is_alive:
                 await self._end_terminals()
 
@@ -180,7 +181,6 @@ class CodexConversation:
     """A `Model` for one run: a thread of the app server."""
 
     def __init__(self, connection: CodexConnection, task: Task) -> None:
-        self.usage = UsageFigures()
         self._connection = connection
         self._server = connection.server
         self._task = task
@@ -189,7 +189,7 @@ class CodexConversation:
         self._retries = RetryPolicy.of(task.config)
         self._turn_id = ""
         self._is_active = False
-        self._total: Message | None = None
+        self._used: Counter[str] = Counter()
         self._answers = 0
         self._calls_before = 0
         config: Any = task.config  # checked against the config schema
@@ -197,11 +197,6 @@ class CodexConversation:
         self._transcript = Transcript(task.events, holds_back=task.contract is not None, streams=streams)
         limits: list[int | None] = [config.get("max_turns"), task.invocation.limits.max_turns]
         self._max_answers = min((limit for limit in limits if limit is not None), default=None)
-
-    @property
-    def total_tokens(self) -> Message:
-        """The tokens of the thread, earlier runs included."""
-        return self._total or self._connection.total_tokens
 
     async def ask(self, text: str) -> Answer:
         """Send a user message and wait for the end of the turn.
@@ -250,8 +245,9 @@ class CodexConversation:
                     await self._server.call(
                         "turn/interrupt", threadId=self._connection.session_id, turnId=self._turn_id
                     )
-                while (await self._next())["method"] != "turn/completed":
-                    pass
+                while (told := await self._next())["method"] != "turn/completed":
+                    if told["method"] == _TOKENS_TOLD:
+                        self._count_tokens(told["params"]["tokenUsage"])
         except (ServerEnded, ServerError, TimeoutError):
             self._connection.is_lost = True
 
@@ -263,7 +259,7 @@ class CodexConversation:
             if self._turn_id in (params.get("turnId"), (params.get("turn") or {}).get("id")):
                 self._is_active = self._is_active or notification["method"] == "turn/started"
                 return notification
-            if notification["method"] == "thread/tokenUsage/updated" and self._total is None:
+            if notification["method"] == _TOKENS_TOLD:
                 self._connection.total_tokens = params["tokenUsage"]["total"]  # of an earlier run, after a resume
 
     async def _read_turn(self) -> Message:
@@ -280,8 +276,8 @@ class CodexConversation:
                     self._finish(params["item"])
                 case "rawResponseItem/completed":
                     self._take_raw(params["item"])
-                case "thread/tokenUsage/updated":
-                    self._count(params["tokenUsage"])
+                case method if method == _TOKENS_TOLD and self._count_tokens(params["tokenUsage"]):
+                    self._count_answer()
                 case "error" if params["willRetry"]:
                     await self._retry(params["error"])
                 case "turn/completed":
@@ -312,22 +308,32 @@ class CodexConversation:
         delay = await self._connection.log.next_delay()
         self._task.events.emit(self._retries.event_for(error, int(attempt[1]) if attempt else 1, delay))
 
-    def _count(self, tokens: Message) -> None:
-        """Count an answer of the model and its tokens. The server reports the totals of the thread.
+    def _count_tokens(self, told: Message) -> bool:
+        """Count the tokens of the newest answer; return False if they are counted already.
 
-        Raises:
-            RunFailed: The model answered as often as it may, and has not finished.
+        The difference of two totals would not do: after the compaction of a session, its resume begins without one.
         """
-        self._total = total = tokens["total"]
-        used = {name: count - self._connection.total_tokens.get(name, 0) for name, count in total.items()}
-        cached, written = used.get("cachedInputTokens", 0), used.get("cacheWriteInputTokens", 0)
-        self.usage = UsageFigures(
+        before, self._connection.total_tokens = self._connection.total_tokens, told["total"]
+        if told["total"] == before:  # the server repeats itself around a compaction
+            return False
+        used = self._used
+        used.update(told["last"])
+        cached, written = used["cachedInputTokens"], used["cacheWriteInputTokens"]
+        usage = Usage(
             input_tokens=max(0, used["inputTokens"] - cached - written),
             output_tokens=used["outputTokens"],
             cache_read_input_tokens=cached,
             cache_creation_input_tokens=written,
         )
-        self._task.events.emit(Usage(**self.usage.model_dump()))
+        self._task.events.emit(usage)
+        return True
+
+    def _count_answer(self) -> None:
+        """Count an answer of the model.
+
+        Raises:
+            RunFailed: The model answered as often as it may, and has not finished.
+        """
         self._transcript.end_response()
         self._answers += 1
         has_called, self._calls_before = self._tools.number > self._calls_before, self._tools.number

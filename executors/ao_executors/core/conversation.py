@@ -27,7 +27,7 @@ async def converse(task: Task, model: Model) -> "Result":
         model: Answers `task.text` and further questions, in one conversation.
 
     Returns:
-        The result, without `usage`: `result.model_copy(update={"usage": …})` adds it.
+        The result, without `usage`: the terminal event gets that of the last `usage` event.
 
     Raises:
         RunFailed: The model returned no answer, a limit cut it off, or no answer satisfies the contract.

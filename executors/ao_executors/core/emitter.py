@@ -106,6 +106,7 @@ class Emitter:
         self._open_tools: dict[str, str] = {}
         self._open_requests: dict[str, None] = {}
         self._retry_at = 0.0
+        self._usage: _Fields | None = None
 
     def for_next_run(self, run_id: str) -> "Emitter":
         """Return the emitter of another run in the same session, with `seq` from 1.
@@ -182,6 +183,8 @@ class Emitter:
     def end(self, event_type: str, fields: _Fields) -> None:
         """Write the terminal event, after an end for each request and each tool call that is still open.
 
+        If it has no `usage`, it gets the figures of the last `usage` event: a run that failed has used them, too.
+
         Args:
             event_type: `result` or `failure`.
             fields: The fields of the event without the envelope.
@@ -199,7 +202,7 @@ class Emitter:
         for call, name in list(self._open_tools.items()):
             finished = {"tool_call_id": call, "tool_name": name, "status": status, "error": "the run ended first"}
             self.emit_fields("tool_finished", finished)
-        self.emit_fields(event_type, fields)
+        self.emit_fields(event_type, fields if self._usage is None else {"usage": self._usage, **fields})
         self.ended = True
 
     def _write_event(self, event_type: str, fields: _Fields) -> None:
@@ -215,9 +218,16 @@ class Emitter:
         if event_type not in _NO_PROGRESS:
             self._retry_at = 0.0
             self.last_progress_seq = self.seq + 1
+        self._remember(event_type, fields)
+        self.seq += 1
+        self._write(line)
+
+    def _remember(self, event_type: str, fields: _Fields) -> None:
         match event_type:
             case "retry_scheduled":
                 self._retry_at = time.monotonic() + cast("float", fields["delay_seconds"])
+            case "usage":
+                self._usage = dict(fields)
             case "session_bound":
                 self.bound_session = str(fields["executor_session_id"])
             case "tool_started":
@@ -229,8 +239,6 @@ class Emitter:
                 self._open_requests[str(fields["request_id"])] = None
             case "input_resolved":
                 self._open_requests.pop(str(fields["request_id"]), None)
-        self.seq += 1
-        self._write(line)
 
 
 @lru_cache(maxsize=1)
