@@ -259,6 +259,8 @@ class ClaudeConversation:
                     self._task.events.emit(self._retries.event_for(data, await self._api_errors.next_words()))
                 case SystemMessage(subtype="permission_denied", data=data):
                     self.tools.deny(data)
+                case SystemMessage(subtype="task_notification", data=data):
+                    self.tools.finish_in_background(data)
                 case AssistantMessage() | UserMessage():
                     self._take(message)
                 case RateLimitEvent(rate_limit_info=info):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _Fields: TypeAlias = Mapping[str, object]
 
+_MAX_NAMED_CHARACTERS: Final = 500
 _NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 _PAYLOADS: Final = frozenset({"tool_input", "tool_output", "result_data", "schema"})
 _FIRST_LEVEL: Final = 2
@@ -103,7 +104,7 @@ class Emitter:
         self._identity = {"session_id": session_id, "run_id": run_id}
         self._now = now
         self._redactor = _redactor_of(tuple(secret for secret in secrets if secret))
-        self._open_tools: dict[str, str] = {}
+        self._open_tools: dict[str, tuple[str, object]] = {}
         self._open_requests: dict[str, None] = {}
         self._retry_at = 0.0
         self._usage: _Fields | None = None
@@ -183,6 +184,8 @@ class Emitter:
     def end(self, event_type: str, fields: _Fields) -> None:
         """Write the terminal event, after an end for each request and each tool call that is still open.
 
+        A warning names each call that a result leaves unfinished: nobody will see how it ends.
+
         If it has no `usage`, it gets the figures of the last `usage` event: a run that failed has used them, too.
 
         Args:
@@ -199,7 +202,11 @@ class Emitter:
         error = fields.get("error")
         is_parked = isinstance(error, Mapping) and error.get("type") == ErrorType.INPUT_REQUIRED
         status = "cancelled" if is_parked or fields.get("status") == "cancelled" else "failed"
-        for call, name in list(self._open_tools.items()):
+        for call, (name, tool_input) in list(self._open_tools.items()):
+            if event_type == "result":
+                given = json.dumps(tool_input, ensure_ascii=False)[:_MAX_NAMED_CHARACTERS]
+                message = f"the run ends before its call of {name} does, which is ended with it: {given}"
+                self.emit_fields("log", {"level": "warning", "message": message})
             finished = {"tool_call_id": call, "tool_name": name, "status": status, "error": "the run ended first"}
             self.emit_fields("tool_finished", finished)
         self.emit_fields(event_type, fields if self._usage is None else {"usage": self._usage, **fields})
@@ -232,7 +239,7 @@ class Emitter:
                 self.bound_session = str(fields["executor_session_id"])
             case "tool_started":
                 self.may_have_changed_something = True
-                self._open_tools[str(fields["tool_call_id"])] = str(fields["tool_name"])
+                self._open_tools[str(fields["tool_call_id"])] = (str(fields["tool_name"]), fields.get("tool_input"))
             case "tool_finished":
                 self._open_tools.pop(str(fields["tool_call_id"]), None)
             case "input_requested":

@@ -83,9 +83,25 @@ def test_an_open_tool_call_is_closed_before_the_end(
     events.emit(STARTED)
     events.end(event_type, fields)
 
-    _, closed, terminal = written.documents
+    closed, terminal = written.documents[-2:]
     assert (closed["event_type"], closed["tool_call_id"], closed["status"]) == ("tool_finished", "call_1", status)
     assert terminal["event_type"] == event_type
+
+
+def test_a_result_warns_of_each_call_that_it_leaves_unfinished(events: Emitter, written: Written) -> None:
+    events.emit(ToolStarted(tool_call_id="call_1", tool_name="Bash", tool_input={"command": "make"}))
+    events.end("result", RESULT)
+
+    warning = written.documents[1]
+    assert (warning["event_type"], warning["level"]) == ("log", "warning")
+    assert warning["message"].endswith('call of Bash does, which is ended with it: {"command": "make"}')
+
+
+def test_a_failure_warns_of_no_unfinished_call(events: Emitter, written: Written) -> None:
+    events.emit(STARTED)
+    events.end("failure", {"status": "failed", "error": {}})
+
+    assert [document["event_type"] for document in written.documents] == ["tool_started", "tool_finished", "failure"]
 
 
 def test_a_tool_call_that_is_finished_is_not_closed_again(events: Emitter, written: Written) -> None:
