@@ -100,7 +100,7 @@ class ToolCalls:
                 self._start(call)
                 denied = call.why_denied
                 if denied is None and status == "failed":
-                    self._events.emit(Log(level="warning", message=f"{call.name} {call.tool_input}: {reason}"[:1000]))
+                    self._events.emit(Log(level="warning", message=f"{call.name}: {reason}: {call.tool_input}"[:1000]))
                 self._finish(call, "denied" if denied else status, error=denied or reason)
 
     def _fail(self, call: _Call) -> None:

@@ -319,9 +319,9 @@ class ClaudeConversation:
             turn: Mapping[str, Any] = result.usage or {}
         else:
             of_models: list[Any] = list(result.model_usage.values())
-            turn = {ours: sum(of_model[its] for of_model in of_models) for ours, its in _FIGURES.items()}
+            turn = {ours: sum(of_model.get(its, 0) for of_model in of_models) for ours, its in _FIGURES.items()}
         before = self._usage.model_dump()
-        totals = {name: round((before[name] or 0) + turn[name], 9) for name in _FIGURES if name in turn}
+        totals = {name: round((before[name] or 0) + (turn[name] or 0), 9) for name in _FIGURES if name in turn}
         self._usage = UsageFigures.model_validate(before | totals)
         self._task.events.emit(Usage(**self._usage.model_dump()))
 

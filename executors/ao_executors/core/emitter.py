@@ -209,7 +209,9 @@ class Emitter:
                 self.emit_fields("log", {"level": "warning", "message": message})
             finished = {"tool_call_id": call, "tool_name": name, "status": status, "error": "the run ended first"}
             self.emit_fields("tool_finished", finished)
-        self.emit_fields(event_type, fields if self._usage is None else {"usage": self._usage, **fields})
+        if self._usage is not None and "usage" not in fields:
+            fields = {**fields, "usage": self._usage}
+        self.emit_fields(event_type, fields)
         self.ended = True
 
     def _write_event(self, event_type: str, fields: _Fields) -> None:
