@@ -77,4 +77,4 @@ def test_a_process_that_a_command_leaves_is_named(start_claude: StartClaude, com
     run = perform(start_claude(call("Bash", command=command), DONE), {})
 
     assert [event["status"] for event in run.of_type("tool_finished")] == ["completed"]
-    assert warnings_of(run) == [f"a process that a tool has left running ends with the run: {ENDLESS}"]
+    assert any("left running" in warning and ENDLESS in warning for warning in warnings_of(run))
