@@ -103,6 +103,7 @@ CLAUDE: Final = Agent(
     variables={
         "ANTHROPIC_MODEL": "{model}",
         "CLAUDE_AGENT_ACP_PROTOCOL": "v1",
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_TMPDIR": "{folder}",
         # The text in this file precedes every command of the Bash tool, which inherits the CLI's environment.

@@ -23,5 +23,4 @@ async def perform_in_session(agent: Agent, task: Task) -> Result:
             usage.take_update(as_object(params.get("update")))
 
     async with opened_session(agent, task, watch) as session:
-        result = await converse(task, Conversation(agent, task, session, usage))
-    return result.model_copy(update={"usage": usage.figures()}) if usage.is_known else result
+        return await converse(task, Conversation(agent, task, session, usage))

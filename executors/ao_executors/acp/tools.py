@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ao_executors.core import Emitter
 from ao_executors.core.foreign_json import JsonDocument, as_object
-from ao_protocol.events import ToolFinished, ToolStarted
+from ao_protocol.events import Log, ToolFinished, ToolStarted
 
 _BEGUN: Final = ("in_progress", "completed", "failed")
 _NAME_CHARACTERS: Final = 200
@@ -99,6 +99,8 @@ class ToolCalls:
             if not call.is_finished:
                 self._start(call)
                 denied = call.why_denied
+                if denied is None and status == "failed":
+                    self._events.emit(Log(level="warning", message=f"{call.name}: {reason}: {call.tool_input}"[:1000]))
                 self._finish(call, "denied" if denied else status, error=denied or reason)
 
     def _fail(self, call: _Call) -> None:

@@ -52,10 +52,12 @@ class Conversation:
         peer.take = peer.reply = ignore
         await peer.serve_received()  # it belongs to no turn
         peer.take, peer.reply = self._take, self._reply
-        response = await self._response_to({"sessionId": self._session.session_id, "prompt": prompt})
-        self._usage.take_response(response)
-        if self._usage.is_known:
-            self._task.events.emit(Usage(**self._usage.figures().model_dump()))
+        try:
+            response = await self._response_to({"sessionId": self._session.session_id, "prompt": prompt})
+            self._usage.take_response(response)
+        finally:  # a turn that failed has used something, too
+            if self._usage.is_known:
+                self._task.events.emit(Usage(**self._usage.figures().model_dump()))
         self._tools.close("failed", "the turn ended, and the agent did not report the end of the call")
         answer = self._messages.answer(end_of_turn(response))
         if not answer.text and self._tools.last_denial is not None:  # some agents end a turn like this

@@ -2,17 +2,17 @@
 
 from typing import Any, Final
 
-from ao_executors.core.foreign_json import JsonDocument, as_object
+from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in
 from ao_protocol.events import UsageFigures
 from ao_protocol.framing import MAX_SAFE_INTEGER
 
 _TOKENS: Final = {
     "input_tokens": ("inputTokens", "input_tokens"),
     "output_tokens": ("outputTokens", "output_tokens"),
-    "cache_read_input_tokens": ("cachedReadTokens",),
+    "cache_read_input_tokens": ("cachedReadTokens", "cachedInputTokens"),
     "cache_creation_input_tokens": ("cachedWriteTokens",),
 }
-"""The names in the protocol's `usage`, and in the `_meta.quota.token_count` of Gemini's CLI."""
+"""The names in the protocol's `usage`, and in the `_meta.quota` of Claude's agent and Gemini's CLI."""
 _DOLLARS: Final = "USD"
 
 
@@ -56,9 +56,12 @@ class RunUsage:
         quota = as_object(as_object(response.get("_meta")).get("quota"))
         given = as_object(response.get("usage")) or as_object(quota.get("token_count"))
         if self._counts_turns:
-            self._add(given)
-        elif self._is_new and (counts := _counts(given)):
-            self._tokens = counts
+            # With a row for each model subagents count, too: the other figures are those of the main conversation.
+            models = [as_object(row.get("token_count")) for row in objects_in(quota.get("model_usage"))]
+            for counts in models or [given]:
+                self._add(counts)
+        elif self._is_new and (totals := _counts(given)):
+            self._tokens = totals
             self.is_known = True
 
     def figures(self) -> UsageFigures:

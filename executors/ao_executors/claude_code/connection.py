@@ -4,9 +4,9 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 from ao_executors.claude_code.api_errors import RetryPolicy, origin_of, type_of_api_error
 from ao_executors.claude_code.arguments import budget_usd
@@ -48,7 +48,14 @@ _BY_TERMINAL_REASON: Final = {
     "max_turns": ErrorType.LIMIT_EXCEEDED,
     "budget_exhausted": ErrorType.LIMIT_EXCEEDED,
 }
-_TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_FIGURES: Final = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cache_read_input_tokens": "cacheReadInputTokens",
+    "cache_creation_input_tokens": "cacheCreationInputTokens",
+    "cost_usd": "costUSD",
+}
+"""The names in the protocol's `usage`, and in what the CLI tells about each model."""
 _REFUSED: Final = frozenset({"rate_limit", "unknown"})
 """The CLI's names of an error, and a message of its own without one, by which a reached limit ends a turn."""
 _UNSENDABLE_KEY: Final = "Invalid API key"
@@ -118,15 +125,14 @@ class ClaudeConnection:
         self._permissions = permissions
         self._has_budget = has_budget
         self._limit = UsageLimit()  # of the CLI, which does not report it again in the next conversation
-        self._spent_usd = 0.0
         self._is_lost = False
 
     @property
     def is_alive(self) -> bool:
         """False if the CLI has ended, does not react, or has begun a turn by itself, and after a run with a budget.
 
-        The messages of such a turn would be read as the next answer. The CLI counts its cost from its start, while a
-        budget applies to a single run.
+        The messages of such a turn would be read as the next answer. The CLI counts a budget from its start, while it
+        applies to a single run.
         """
         transport = self._transport
         return transport.process.program.is_running and not transport.spoke_unasked and not self._is_lost
@@ -142,8 +148,7 @@ class ClaudeConnection:
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
             task.events.emit(Log(level="warning", message=message))
         log = self._transport.process.api_errors
-        spent = self._spent_usd
-        claude = ClaudeConversation(self._client, task, self._lock, log, self._limit, spent_before_usd=spent)
+        claude = ClaudeConversation(self._client, task, self._lock, log, self._limit)
         self._permissions.begin(task, claude.tools)
         self._transport.is_asked = True
         try:
@@ -154,7 +159,6 @@ class ClaudeConnection:
             raise failure_of_sdk(error) from error
         finally:
             self._transport.is_asked = False
-            self._spent_usd = claude.spent_usd
             self._is_lost = claude.is_lost or self._has_budget
 
 
@@ -197,10 +201,7 @@ async def _unavailable_servers(client: ClaudeSDKClient, context: RunContext) -> 
 
 
 class ClaudeConversation:
-    """A `Model` for one run: the CLI, through the SDK.
-
-    `spent_before_usd` is the cost that the CLI had counted before the run.
-    """
+    """A `Model` for one run: the CLI, through the SDK."""
 
     def __init__(
         self,
@@ -209,11 +210,7 @@ class ClaudeConversation:
         lock: SessionLock,
         api_errors: ApiErrorLog,
         limit: UsageLimit,
-        *,
-        spent_before_usd: float,
     ) -> None:
-        self.usage = UsageFigures()
-        self.spent_usd = spent_before_usd
         self.is_lost = False
         """True if the CLI did not stop after an interrupt, so that its next messages are unpredictable."""
         self._client = client
@@ -222,7 +219,7 @@ class ClaudeConversation:
         self._api_errors = api_errors
         self._limit = limit
         self._has_warned = False
-        self._spent_before_usd = spent_before_usd
+        self._usage = UsageFigures()
         self._transcript = Transcript(task.events, holds_back=task.contract is not None)
         self.tools = ToolEvents(task.events, task.config)
         self._retries = RetryPolicy.of(task.config)
@@ -258,6 +255,9 @@ class ClaudeConversation:
                     if isinstance(message, UserMessage):
                         with readable(NAME, "a message of a turn"):
                             self.tools.finish_from(message, is_interrupted=True)
+                    elif isinstance(message, ResultMessage):
+                        with readable(NAME, "a message of a turn"):
+                            self._count(message)
         except (ClaudeSDKError, RunFailed, TimeoutError):
             self.is_lost = True
 
@@ -275,6 +275,8 @@ class ClaudeConversation:
                     self._task.events.emit(self._retries.event_for(data, await self._api_errors.next_words()))
                 case SystemMessage(subtype="permission_denied", data=data):
                     self.tools.deny(data)
+                case SystemMessage(subtype="task_notification", data=data):
+                    self.tools.finish_in_background(data)
                 case AssistantMessage() | UserMessage():
                     self._take(message)
                 case RateLimitEvent(rate_limit_info=info):
@@ -328,13 +330,16 @@ class ClaudeConversation:
         return self._transcript.answer(result.stop_reason or "end_turn", native)
 
     def _count(self, result: ResultMessage) -> None:
-        turn, before = result.usage or {}, self.usage.model_dump()
-        if result.total_cost_usd is not None:
-            self.spent_usd = result.total_cost_usd
-            before["cost_usd"] = round(self.spent_usd - self._spent_before_usd, 9)
-        totals = {name: (before[name] or 0) + turn.get(name, 0) for name in _TOKENS}
-        self.usage = UsageFigures.model_validate(before | totals)
-        self._task.events.emit(Usage(**self.usage.model_dump()))
+        """Add what all models have used since the previous result, subagents included."""
+        if result.model_usage is None:  # an older CLI, whose cost may include the runs before
+            turn: Mapping[str, Any] = result.usage or {}
+        else:
+            of_models: list[Any] = list(result.model_usage.values())
+            turn = {ours: sum(of_model.get(its, 0) for of_model in of_models) for ours, its in _FIGURES.items()}
+        before = self._usage.model_dump()
+        totals = {name: round((before[name] or 0) + (turn[name] or 0), 9) for name in _FIGURES if name in turn}
+        self._usage = UsageFigures.model_validate(before | totals)
+        self._task.events.emit(Usage(**self._usage.model_dump()))
 
 
 def failure_of_result(result: ResultMessage, api_error: str | None, told: str | None) -> RunFailed:

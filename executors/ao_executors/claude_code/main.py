@@ -50,8 +50,7 @@ async def perform(task: Task) -> "Result":
     """
     connected = cast("ClaudeConnection", task.connection)  # the value that `connect` yielded
     async with connected.conversation(task) as claude:
-        result = await converse(task, claude)
-    return result.model_copy(update={"usage": claude.usage})
+        return await converse(task, claude)
 
 
 @asynccontextmanager

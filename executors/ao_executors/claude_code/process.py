@@ -35,7 +35,7 @@ _BEFORE_COMMANDS: Final = "CLAUDE_ENV_FILE"
 _OWN_FILES: Final = "CLAUDE_CODE_TMPDIR"
 """The variable with the folder for temporary files of the CLI: sockets, probes, output of commands."""
 _WITHOUT_BACKGROUND: Final = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
-"""For a CLI that stays: at the end of a background task it would ask the model by itself, outside a run."""
+"""Because no run outlives its turn: a background task would be lost, or ask the model at its end, outside a run."""
 _TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 """A W3C trace context, whose ids are not all zeros. Any other value is left out, because it could inject a header."""
 _HEADERS: Final = "ANTHROPIC_CUSTOM_HEADERS"
@@ -84,7 +84,7 @@ def _environment(context: RunContext) -> dict[str, str]:
         **inherited,
         "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        **(_WITHOUT_BACKGROUND if context.invocation.control.turns else {}),
+        **_WITHOUT_BACKGROUND,
         **config.get("env", {}),
         **LOG_ENVIRONMENT,
         "CLAUDE_CODE_MAX_RETRIES": str(RetryPolicy.of(config).cli_retries),

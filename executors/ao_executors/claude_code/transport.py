@@ -14,6 +14,7 @@ from ao_protocol.framing import LineSplitter
 NAME: Final = "the claude CLI"
 _CHUNK_BYTES: Final = 256 * 1024
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+_SINCE_LAST_RESULT: Final = "model_usage_since_last_result"
 _EXIT_SECONDS: Final = 2.0
 """How long a CLI whose output has ended may take to exit."""
 
@@ -70,6 +71,9 @@ class ProcessTransport(Transport):
                     if message is not None:
                         with readable(NAME, "a message", message):
                             self._check(message)
+                        if message["type"] == "result":
+                            # The SDK passes on `modelUsage` only: totals of the session, which a resume continues.
+                            message["modelUsage"] = message.get(_SINCE_LAST_RESULT)
                         yield message
             ended = await self._ended()
             if ended.exit_code != 0 or not self._has_answered:

@@ -18,6 +18,8 @@ from ao_protocol.wire import JsonObject
 OUTPUT_TOOL: Final = "StructuredOutput"
 """The tool through which the CLI receives structured output. A call of it is an answer, not a tool call."""
 
+_IN_BACKGROUND: Final = ("backgroundTaskId", "isAsync")
+"""What the CLI reports about a command, or a subagent, that runs on in the background."""
 _LEFT_OUT: Final = "is disabled for this session"
 """The CLI's message about a tool that the configuration leaves out."""
 _CONTINUATION: Final = "Output token limit hit."
@@ -157,6 +159,7 @@ class ToolEvents:
         self._config: Any = config  # checked against the config schema
         self._open: dict[str, ToolUseBlock] = {}
         self._refused: dict[str, str] = {}
+        self._in_background: set[str] = set()
 
     @property
     def open_count(self) -> int:
@@ -199,7 +202,12 @@ class ToolEvents:
             RunFailed: The configuration leaves a tool out, and `on_denied_tool` is `fail`.
         """
         results = [block for block in message.content if isinstance(block, ToolResultBlock)]
+        # For a single result the CLI reports more than the model reads.
+        whole = message.tool_use_result if len(results) == 1 else None
         for result in results:
+            if isinstance(whole, dict) and any(whole.get(mark) for mark in _IN_BACKGROUND):
+                self._in_background.add(result.tool_use_id)
+                continue
             call = self._open.pop(result.tool_use_id, None)
             if call is None:
                 continue
@@ -219,9 +227,16 @@ class ToolEvents:
             elif result.is_error:
                 self._finish(call, status="failed", error=error)
             else:
-                # For a single result the CLI reports more than the model reads.
-                whole = message.tool_use_result if len(results) == 1 else None
                 self._finish(call, status="completed", tool_output=whole or result.content)
+
+    def finish_in_background(self, told: Mapping[str, Any]) -> None:
+        """End a call whose end in the background the CLI tells. Any other one is still open at the end of the run."""
+        call_id, status, summary = told.get("tool_use_id"), told.get("status"), told.get("summary")
+        if call_id in self._in_background and (call := self._open.pop(call_id, None)):
+            if status == "completed":
+                self._finish(call, status="completed", tool_output=summary)
+            else:
+                self._finish(call, status="failed", error=f"{status}: {summary}")
 
     def _finish_denied(self, call: ToolUseBlock, remedy: str) -> None:
         self._finish(call, status="denied", error=remedy)

@@ -5,6 +5,7 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -21,9 +22,10 @@ from ao_executors.core.foreign_json import JsonDocument, Unreadable, readable, s
 from ao_executors.core.json_rpc import AgentRefused, Peer
 from ao_protocol.contracts import JsonFormat, native_schema
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log, SessionBound, Usage, UsageFigures
+from ao_protocol.events import Log, SessionBound, Usage
 
 _INTERRUPT_SECONDS: Final = 3.0
+_TOKENS_TOLD: Final = "thread/tokenUsage/updated"
 _UNKNOWN_SESSION: Final = ("no rollout found", "invalid session id", "thread not found", "not found for thread")
 _BUSY: Final = "already has an active writer"
 _FREE_SECONDS: Final = 1.5
@@ -59,7 +61,7 @@ class _Early:
 
     async def take(self, method: str, params: JsonDocument) -> None:
         """Take a notification."""
-        if method == "thread/tokenUsage/updated":
+        if method == _TOKENS_TOLD:
             self.total_tokens = params["tokenUsage"]["total"]
         elif method == "mcpServer/startupStatus/updated" and params["status"] in _OVER:
             is_ready = params["status"] == "ready"
@@ -178,7 +180,6 @@ class CodexConnection:
             yield codex
         finally:
             self.server.take, self.server.reply = self.early.take, deny
-            self.early.total_tokens = codex.total_tokens
             if task.limits.takes_turns and self.is_alive:
                 await self._end_terminals()
 
@@ -195,7 +196,6 @@ class CodexConversation:
     """A `Model` for one run: a thread of the app server."""
 
     def __init__(self, connection: CodexConnection, task: Task) -> None:
-        self.usage = UsageFigures()
         self._connection = connection
         self._server = connection.server
         self._task = task
@@ -206,7 +206,7 @@ class CodexConversation:
         self._is_active = False
         self._is_interrupted = False
         self._turn: JsonDocument | None = None
-        self._total: JsonDocument | None = None
+        self._used: Counter[str] = Counter()
         self._answers = 0
         self._calls_before = 0
         config: Any = task.config  # checked against the config schema
@@ -214,11 +214,6 @@ class CodexConversation:
         self._transcript = Transcript(task.events, holds_back=task.contract is not None, streams=streams)
         limits: list[int | None] = [config.get("max_turns"), task.invocation.limits.max_turns]
         self._max_answers = min((limit for limit in limits if limit is not None), default=None)
-
-    @property
-    def total_tokens(self) -> JsonDocument:
-        """The tokens of the thread, earlier runs included."""
-        return self._total or self._connection.early.total_tokens
 
     async def ask(self, text: str) -> Answer:
         """Send a user message and wait for the end of the turn.
@@ -271,11 +266,13 @@ class CodexConversation:
         """Take a notification of the server: those of the turn become events."""
         if self._turn_id not in (params.get("turnId"), (params.get("turn") or {}).get("id")):
             await self._take_other(method, params)
-            return
-        if method == "turn/started":
+        elif method == "turn/started":
             self._is_active = True
         elif method == "turn/completed":
             self._turn = {**params["turn"]}
+        elif method == _TOKENS_TOLD:
+            if self._count_tokens(params["tokenUsage"]) and not self._is_interrupted:
+                self._count_answer()
         elif not self._is_interrupted:
             await self._take_event(method, params)
 
@@ -286,8 +283,7 @@ class CodexConversation:
         if method == "turn/completed" and is_of_thread:
             why = f"its turn is not {shown(self._turn_id)}, which is the one of the thread"
             raise Unreadable(self._server.name, method, f"{why}: {shown(params)}")
-        if self._total is None:  # of an earlier run, after a resume
-            await self._connection.early.take(method, params)
+        await self._connection.early.take(method, params)  # the total of an earlier run comes after a resume
 
     async def _take_event(self, method: str, params: JsonDocument) -> None:
         match method:
@@ -299,8 +295,6 @@ class CodexConversation:
                 self._finish(params["item"])
             case "rawResponseItem/completed":
                 self._take_raw(params["item"])
-            case "thread/tokenUsage/updated":
-                self._count(params["tokenUsage"])
             case "error" if params["willRetry"]:
                 await self._retry(params["error"])
 
@@ -328,22 +322,33 @@ class CodexConversation:
         delay = await self._connection.log.next_delay()
         self._task.events.emit(self._retries.event_for(error, int(attempt[1]) if attempt else 1, delay))
 
-    def _count(self, tokens: JsonDocument) -> None:
-        """Count an answer of the model and its tokens. The server reports the totals of the thread.
+    def _count_tokens(self, told: JsonDocument) -> bool:
+        """Count the tokens of the newest answer; return False if they are counted already.
 
-        Raises:
-            RunFailed: The model answered as often as it may, and has not finished.
+        The difference of two totals would not do: after the compaction of a session, its resume begins without one.
         """
-        self._total = total = tokens["total"]
-        used = {name: count - self._connection.early.total_tokens.get(name, 0) for name, count in total.items()}
-        cached, written = used.get("cachedInputTokens", 0), used.get("cacheWriteInputTokens", 0)
-        self.usage = UsageFigures(
+        early = self._connection.early
+        before, early.total_tokens = early.total_tokens, told["total"]
+        if told["total"] == before:  # the server repeats itself around a compaction
+            return False
+        used = self._used
+        used.update(told["last"])
+        cached, written = used["cachedInputTokens"], used["cacheWriteInputTokens"]
+        usage = Usage(
             input_tokens=max(0, used["inputTokens"] - cached - written),
             output_tokens=used["outputTokens"],
             cache_read_input_tokens=cached,
             cache_creation_input_tokens=written,
         )
-        self._task.events.emit(Usage(**self.usage.model_dump()))
+        self._task.events.emit(usage)
+        return True
+
+    def _count_answer(self) -> None:
+        """Count an answer of the model.
+
+        Raises:
+            RunFailed: The model answered as often as it may, and has not finished.
+        """
         self._transcript.end_response()
         self._answers += 1
         has_called, self._calls_before = self._tools.number > self._calls_before, self._tools.number

@@ -47,8 +47,7 @@ async def perform(task: Task) -> "Result":
     """
     connected = cast("CodexConnection", task.connection)  # the value that `connect` yielded
     async with connected.conversation(task) as codex:
-        result = await converse(task, codex)
-    return result.model_copy(update={"usage": codex.usage})
+        return await converse(task, codex)
 
 
 @asynccontextmanager

@@ -26,8 +26,10 @@ _STATUSES: Final = {"completed": "completed", "failed": "failed", "declined": "d
 _REFUSED: Final = re.compile(r"approval policy is Never|.*rejected by user|.*approval required by policy", re.DOTALL)
 """The CLI's answer to the model about a call that it does not allow (seen with 0.163)."""
 _FAILED: Final = re.compile(
-    r"unsupported call|failed to parse|.{0,200}Process exited with code [1-9]|exec_command failed", re.DOTALL
+    r"unsupported call|failed to parse|.{0,200}Process exited with code [1-9]|(exec_command|write_stdin) failed",
+    re.DOTALL,
 )
+_RUNNING: Final = re.compile(r".{0,200}Process running with session ID", re.DOTALL)
 _DENIED: Final = (
     "denied: it needs more than the sandbox allows, and nobody was asked; "
     "executor_config: sandbox, writable_roots and network_access allow more"
@@ -161,6 +163,8 @@ class ToolEvents:
             return
         output = raw.get("output")
         text = text_of(output)
+        if self._open.get(raw["call_id"]) == _COMMAND and _RUNNING.match(text):
+            return  # its item tells the end; without one it is open at the end of the run
         if _REFUSED.match(text):
             self._finish(raw["call_id"], "denied", None, _DENIED)
         elif _FAILED.match(text):

@@ -7,14 +7,18 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from ao_executors.core.executor import Answer, Model, RunFailed, Task, TextResult
+from ao_executors.core.executor_process import left_behind
 from ao_protocol.errors import ErrorType
 
 if TYPE_CHECKING:  # a run without a contract does not need the pydantic models
     from ao_protocol.contracts import AskAgain, GiveUp, OutputContract
     from ao_protocol.events import Result
+
+_MAX_NAMED_LEFTOVERS: Final = 5
+_MAX_COMMAND_CHARACTERS: Final = 300
 
 
 async def converse(task: Task, model: Model) -> "Result":
@@ -27,7 +31,7 @@ async def converse(task: Task, model: Model) -> "Result":
         model: Answers `task.text` and further questions, in one conversation.
 
     Returns:
-        The result, without `usage`: `result.model_copy(update={"usage": …})` adds it.
+        The result, without `usage`: the terminal event gets that of the last `usage` event.
 
     Raises:
         RunFailed: The model returned no answer, a limit cut it off, or no answer satisfies the contract.
@@ -54,12 +58,24 @@ async def hold_conversation(task: Task, model: Model) -> "Result | TextResult":
         RunFailed: As for `converse`.
     """
     if task.contract is not None:
-        return await _retry_until_valid(task, task.contract, model)
+        result = await _retry_until_valid(task, task.contract, model)
+        _warn_of_leftovers(task)
+        return result
     answer = await _ask(task, model, task.text)
     _say(answer, task)
     if answer.truncated:
         raise _truncated(answer)
+    _warn_of_leftovers(task)
     return TextResult(answer.text, answer.stop_reason)
+
+
+def _warn_of_leftovers(task: Task) -> None:
+    """Name the processes that the end of the run will end, although somebody may count on them."""
+    for command in [] if task.limits.takes_turns else left_behind()[:_MAX_NAMED_LEFTOVERS]:
+        # A tool's own wrapper may stand before the command.
+        named = command if len(command) <= _MAX_COMMAND_CHARACTERS else f"… {command[-_MAX_COMMAND_CHARACTERS:]}"
+        message = f"a process that a tool has left running ends with the run: {named}"
+        task.events.emit_fields("log", {"level": "warning", "message": message})
 
 
 async def _retry_until_valid(task: Task, contract: "OutputContract", model: Model) -> "Result":

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _Fields: TypeAlias = Mapping[str, object]
 
+_MAX_NAMED_CHARACTERS: Final = 500
 _NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 _PAYLOADS: Final = frozenset({"tool_input", "tool_output", "result_data", "schema"})
 _FIRST_LEVEL: Final = 2
@@ -104,9 +105,10 @@ class Emitter:
         self._identity = {"session_id": session_id, "run_id": run_id}
         self._now = now
         self._redactor = _redactor_of(tuple(secret for secret in secrets if secret))
-        self._open_tools: dict[str, str] = {}
+        self._open_tools: dict[str, tuple[str, object]] = {}
         self._open_requests: dict[str, None] = {}
         self._retry_at = 0.0
+        self._usage: _Fields | None = None
 
     def for_next_run(self, run_id: str) -> "Emitter":
         """Return the emitter of another run in the same session, with `seq` from 1.
@@ -183,6 +185,10 @@ class Emitter:
     def end(self, event_type: str, fields: _Fields) -> None:
         """Write the terminal event, after an end for each request and each tool call that is still open.
 
+        A warning names each call that a result leaves unfinished: nobody will see how it ends.
+
+        If it has no `usage`, it gets the figures of the last `usage` event: a run that failed has used them, too.
+
         Args:
             event_type: `result` or `failure`.
             fields: The fields of the event without the envelope.
@@ -197,9 +203,15 @@ class Emitter:
         error = fields.get("error")
         is_parked = isinstance(error, Mapping) and error.get("type") == ErrorType.INPUT_REQUIRED
         status = "cancelled" if is_parked or fields.get("status") == "cancelled" else "failed"
-        for call, name in list(self._open_tools.items()):
+        for call, (name, tool_input) in list(self._open_tools.items()):
+            if event_type == "result":
+                given = json.dumps(tool_input, ensure_ascii=False)[:_MAX_NAMED_CHARACTERS]
+                message = f"the run ends before its call of {name} does, which is ended with it: {given}"
+                self.emit_fields("log", {"level": "warning", "message": message})
             finished = {"tool_call_id": call, "tool_name": name, "status": status, "error": "the run ended first"}
             self.emit_fields("tool_finished", finished)
+        if self._usage is not None and "usage" not in fields:
+            fields = {**fields, "usage": self._usage}
         self.emit_fields(event_type, fields)
         self.ended = True
 
@@ -216,22 +228,27 @@ class Emitter:
         if event_type not in _NO_PROGRESS:
             self._retry_at = 0.0
             self.last_progress_seq = self.seq + 1
+        self._remember(event_type, fields)
+        self.seq += 1
+        self._write(line)
+
+    def _remember(self, event_type: str, fields: _Fields) -> None:
         match event_type:
             case "retry_scheduled":
                 self._retry_at = time.monotonic() + cast("float", fields["delay_seconds"])
+            case "usage":
+                self._usage = dict(fields)
             case "session_bound":
                 self.bound_session = str(fields["executor_session_id"])
             case "tool_started":
                 self.may_have_changed_something = True
-                self._open_tools[str(fields["tool_call_id"])] = str(fields["tool_name"])
+                self._open_tools[str(fields["tool_call_id"])] = (str(fields["tool_name"]), fields.get("tool_input"))
             case "tool_finished":
                 self._open_tools.pop(str(fields["tool_call_id"]), None)
             case "input_requested":
                 self._open_requests[str(fields["request_id"])] = None
             case "input_resolved":
                 self._open_requests.pop(str(fields["request_id"]), None)
-        self.seq += 1
-        self._write(line)
 
 
 @lru_cache(maxsize=1)

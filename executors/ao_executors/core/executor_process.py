@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NoReturn
 
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor, RunFailed
 from ao_executors.core.stdio import NobodyReads, Stdio
+from ao_lifeline import tied
 from ao_protocol.errors import ExitCode
 from ao_protocol.identifiers import is_identifier
 from ao_protocol.version import announced_version
@@ -175,6 +177,27 @@ def end_descendants() -> None:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
+
+
+def left_behind() -> list[str]:
+    """Return the command lines of the processes that a program or its children have left running (Linux only).
+
+    They have lost their parent, so the lifeline of the program has adopted them. Its first child is the program.
+    """
+    lifeline = " ".join(tied([]))
+    lifelines = [pid for pid in _children_of(str(os.getpid())) if _of_process(pid, "cmdline").startswith(lifeline)]
+    adopted = [pid for one in lifelines for pid in _children_of(one)[1:]]
+    return [command for pid in adopted if (command := _of_process(pid, "cmdline"))]
+
+
+def _children_of(pid: str) -> list[str]:
+    return _of_process(pid, f"task/{pid}/children").split()
+
+
+def _of_process(pid: str, file: str) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/{file}").read_bytes().decode(errors="replace").replace("\0", " ").strip()
+    return ""
 
 
 def _has_children() -> bool:

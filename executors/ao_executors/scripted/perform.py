@@ -56,8 +56,7 @@ async def perform_script(task: Task, wire_fd: int) -> Result:
     with occupy("scripted", name):
         model = ScriptedModel(task, script, name, answers_before, wire_fd)
         model.bind()
-        result = await converse(task, model)
-    return result.model_copy(update={"usage": model.usage})
+        return await converse(task, model)
 
 
 def _script_of(task: Task) -> JsonObject:

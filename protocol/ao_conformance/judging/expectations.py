@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
-from ao_conformance.judging.output import Event, Output
-from ao_conformance.judging.runs import describe_exit
+from ao_conformance.judging.output import Event, Output, read_output
+from ao_conformance.judging.runs import describe_exit, figures_in
 from ao_conformance.matching import difference, in_order
 from ao_conformance.play_result import PlayResult
 from ao_conformance.verdict import Finding, Verdict
@@ -122,6 +123,7 @@ def _differences(played: PlayResult, output: Output, expected: Mapping[str, Any]
     yield from _around(played, output, expected)
     yield from _of_the_model(played, expected)
     yield from _of_the_prior(played, output, expected)
+    yield from _of_usage(played, output, expected)
 
 
 def _differs(
@@ -274,6 +276,19 @@ def _of_the_prior(played: PlayResult, output: Output, expected: Mapping[str, Any
         if apart < least:
             wanted = "a run that waits for the one that uses the session"
             yield _differs(played, "after_prior_seconds", wanted, f"it ended {apart:.1f} s after it")
+
+
+def _of_usage(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
+    """Compare the figures that both the first and the last run tell."""
+    runs = [*read_output(played.prior_lines, b"").runs, *output.runs]
+    if "used" not in expected or not runs:
+        return
+    first, last = (dict(chain.from_iterable(figures_in(event).items() for event in run)) for run in (runs[0], runs[-1]))
+    for name in sorted(first.keys() & last.keys()):
+        wanted = first[name] * expected["used"]
+        if abs(last[name] - wanted) > wanted / 100:
+            text = f"{name} of this run alone: {wanted:g}, {expected['used']} times as much as that of the run before"
+            yield _differs(played, "used", text, f"{last[name]:g}", repeats="used")
 
 
 def attribute_ending(played: PlayResult, terminal: Event) -> str:

@@ -155,19 +155,23 @@ def _judge_figures(run: Sequence[Event]) -> Iterator[Finding]:
     highest: dict[str, float] = {}
     progress = 0
     for event in run:
-        usage = event.document if event.type == "usage" else event.document.get("usage")
-        figures = usage if isinstance(usage, Mapping) else {}
-        for name in USAGE_FIGURES:
-            value = figures.get(name)
-            if isinstance(value, int | float) and value < highest.get(name, 0):
+        for name, value in figures_in(event).items():
+            if value < highest.get(name, 0):
                 yield event.breaks("AOX-078", f"{name} of at least {highest[name]:g}", f"{value:g}")
-            elif isinstance(value, int | float):
+            else:
                 highest[name] = value
         said = event.document.get("last_progress_seq")
         if event.type == "heartbeat" and isinstance(said, int) and said != progress:
             yield event.breaks("AOX-081", f"last_progress_seq {progress}", f"{said}")
         if event.type not in NO_PROGRESS and isinstance(seq := event.document.get("seq"), int):
             progress = seq
+
+
+def figures_in(event: Event) -> dict[str, int | float]:
+    """Return the figures of `usage` that an event tells, by name."""
+    usage = event.document if event.type == "usage" else event.document.get("usage")
+    told = usage if isinstance(usage, Mapping) else {}
+    return {name: told[name] for name in USAGE_FIGURES if isinstance(told.get(name), int | float)}
 
 
 def _judge_messages(run: Sequence[Event]) -> Iterator[Finding]:

@@ -46,6 +46,7 @@ from ao_runner.store.records import (
     seconds_since,
     timestamp,
 )
+from ao_runner.store.run_figures import USAGE_MARK
 from ao_runner.store.store import Store
 from ao_runner.store.worker_table import Requests
 
@@ -139,7 +140,7 @@ class StoreCoordinator:
         await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp(), owner, host))
 
     async def events(self, batch: EventBatch) -> int:
-        """Store events, the executor's own id of the session if an event reports it, and requests to a person."""
+        """Store events, and what they report: the executor's own id of the session, usage, requests to a person."""
         key, block = batch.key, b"\n".join(batch.lines)
         is_bound, asks = b'"session_bound"' in block, any(mark in block for mark in MARKS)
         owner = self._owner(key)
@@ -150,6 +151,8 @@ class StoreCoordinator:
             for document in map(decode_object, bound):
                 if document["event_type"] == "session_bound":
                     self._store.bind_session(str(document["session_id"]), str(document["executor_session_id"]))
+            if USAGE_MARK in block and last == batch.last_seq:  # else it is a repetition
+                self._store.note_usage(key.run_id, batch.lines)
             if asks:
                 self._store.note_requests(key.run_id, batch.lines)
             return last

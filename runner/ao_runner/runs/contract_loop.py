@@ -80,22 +80,19 @@ class ContractLoop:
     rejected: list[RejectedAnswer] = field(default_factory=list)
     """The answers that did not fit the contract."""
     attempts: int = 1
+    spent_usd: float = 0.0
+    """The cost of the attempts so far, as far as the executor reported it."""
     _last_seq: int = 0
     _progress_seq: int = 0
     _has_used_tools: bool = False
     _messages: list[Relayed] = field(default_factory=list)
     _used_before: UsageFigures = field(default_factory=UsageFigures)
-    _used: UsageFigures = field(default_factory=UsageFigures)
+    _used_now: UsageFigures = field(default_factory=UsageFigures)
 
     def __post_init__(self) -> None:
         if not self.can_resume:
             self.contract = replace(self.contract, max_retries=0)
         self._enforcement = Enforcement(self.contract)
-
-    @property
-    def spent_usd(self) -> float:
-        """The cost of the attempts so far, as far as the executor reported it."""
-        return self._used.cost_usd or 0.0
 
     def begin_attempt(self) -> str:
         """Return the run id of the next attempt; the first attempt has the id of the run itself."""
@@ -113,8 +110,8 @@ class ContractLoop:
             case SessionBound() as bound:
                 yield from self._bind(bound, item)
             case Usage() as usage:
-                self._used = _sum(self._used_before, usage)
-                yield self._write(Usage(**self._used.model_dump()), item)
+                self._used_now = usage
+                yield self._write(Usage(**_sum(self._used_before, usage)), item)
             case Result() as result:
                 yield from self._take_answer(result, item)
             case Failure() as failure:
@@ -140,8 +137,7 @@ class ContractLoop:
             yield self._write(bound, item)
 
     def _take_answer(self, result: Result, item: Relayed) -> Iterator[Relayed]:
-        if result.usage is not None:
-            self._used = _sum(self._used_before, result.usage)
+        self._used_now = result.usage or self._used_now
         if len(item.line) > MAX_BYTES_JUDGED_AT_ONCE:
             self.unjudged = (result, item)
         else:
@@ -172,7 +168,8 @@ class ContractLoop:
             case AskAgain(prompt=prompt, problems=problems, retries_left=left, attempt=attempt):
                 yield from self._tell_all_but(result)
                 yield self._write(_verdict(attempt, [str(problem) for problem in problems], left))
-                self._used_before = self._used
+                self.spent_usd += self._used_now.cost_usd or 0.0
+                self._used_before, self._used_now = self._figures() or self._used_before, UsageFigures()
                 self.next_prompt = prompt
                 self.attempts += 1
             case GiveUp(problems=problems, attempt=attempt):
@@ -211,8 +208,7 @@ class ContractLoop:
     def _pass_on(self, failure: Failure, item: Relayed) -> Iterator[Relayed]:
         """End the run with the failure of an attempt; the attempt may be only the last part of the run."""
         self._messages.clear()
-        if failure.usage is not None:
-            self._used = _sum(self._used_before, failure.usage)
+        self._used_now = failure.usage or self._used_now
         error = failure.error
         if self.attempts > 1 and error.type in REFUSALS:
             # The exit code of a refusal would claim that the run ended before any work.
@@ -236,7 +232,8 @@ class ContractLoop:
         return Failure(status="failed", error=error, usage=self._figures())
 
     def _figures(self) -> UsageFigures | None:
-        return None if self._used == UsageFigures() else self._used
+        used = UsageFigures(**_sum(self._used_before, self._used_now))
+        return None if used == UsageFigures() else used
 
     def _end(self, terminal: Terminal, item: Relayed | None) -> Iterator[Relayed]:
         if self._last_seq == 0:
@@ -283,11 +280,17 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _sum(before: UsageFigures, since: UsageFigures) -> UsageFigures:
-    """Add the figures of two processes, each of which counts from its own start."""
-    names = UsageFigures.model_fields
-    both = {name: [v for v in (getattr(before, name), getattr(since, name)) if v is not None] for name in names}
-    return UsageFigures(**{name: sum(values) for name, values in both.items() if values})
+def _sum(before: UsageFigures, since: UsageFigures) -> dict[str, Any]:
+    """Add the figures of two processes, each of which counts from its own start.
+
+    If only one of them tells its cost, the sum has none: it would be too small.
+    """
+    told = [figures.model_dump(exclude={"event_type"}, exclude_none=True) for figures in (before, since)]
+    told = [figures for figures in told if any(figures.values())]
+    names = {name for figures in told for name in figures}
+    if not all("cost_usd" in figures for figures in told):
+        names.discard("cost_usd")
+    return {name: sum(figures.get(name, 0) for figures in told) for name in names}
 
 
 async def attempt_verified(context: AttemptContext, contract: OutputContract) -> RunRecord:

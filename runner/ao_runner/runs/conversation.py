@@ -21,6 +21,7 @@ from ao_protocol.events import (
     RunStarted,
     Terminal,
     ToolFinished,
+    UsageFigures,
     check_event,
 )
 from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
@@ -102,6 +103,7 @@ class Conversation:
         self._left_out = 0
         self._noise_lines = 0
         self._noise_bytes = 0
+        self._usage: Relayed | None = None
         self._events = EventRedactor(self.redactor, self.identity, self.timestamp)
 
     @property
@@ -216,6 +218,8 @@ class Conversation:
             yield from self._release()
         else:
             self.has_heartbeats = self.has_heartbeats or event_type == "heartbeat"
+            if event_type == "usage":
+                self._usage = received
             if self._last_seq == 0 or self._held_back:
                 yield from self._begin()
             yield self._relay(received)
@@ -335,9 +339,20 @@ class Conversation:
             yield self._write(Log(level="warning", message=f"and {untold} more problems of this kind"))
         self.said = body
         settled = self.settle(body)
-        relayed = self._write(settled) if received is None or settled is not body else self._relay(received)
+        if received is not None and settled is body:
+            relayed = self._relay(received)
+        else:
+            settled = self._with_usage(settled, body)
+            relayed = self._write(settled)
         self.terminal = settled
         yield relayed
+
+    def _with_usage(self, settled: Terminal, body: Terminal) -> Terminal:
+        """Return an event of the runner with the figures that the executor told last."""
+        told = body.usage or (self._usage and self._usage.event.body)
+        if settled.usage is not None or not isinstance(told, UsageFigures):
+            return settled
+        return settled.model_copy(update={"usage": UsageFigures.model_validate(told.model_dump())})
 
     def _relay(self, received: Relayed) -> Relayed:
         self._last_seq += 1

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal
+from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal, Usage
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
 from ao_runner.discovery import DescribeFailed
 from ao_runner.home import WORKSPACES
@@ -54,7 +54,7 @@ MOST_VALUES: Final = 2000
 MOST_CHARACTERS: Final = 100_000
 """A blueprint or schema within both limits is processed in a few milliseconds."""
 _OF_INPUTS: Final = frozenset({"input_requested", "input_resolved"})
-_REACTED_TO: Final = frozenset({"session_bound", "result", "failure"})
+_REACTED_TO: Final = frozenset({"session_bound", "usage", "result", "failure"})
 
 Returned = TypeVar("Returned")
 
@@ -326,9 +326,11 @@ class StoredJournal:
         return self._terminal
 
     def _keep(self, body: Body) -> None:
-        """Store the session id or the outcome that an event reports."""
+        """Store the session id, the usage or the outcome that an event reports."""
         if isinstance(body, SessionBound):
             self.store.bind_session(self.run.session_id, body.executor_session_id)
+        elif isinstance(body, Usage):
+            self.store.record_usage(self.run.run_id, body)
         elif isinstance(body, Result | Failure):
             from ao_runner.runs.outcome import error_type_of, status_of
 

@@ -118,6 +118,18 @@ def test_figures_of_all_attempts_are_added_up() -> None:
     played.check_whole()
 
 
+def test_a_cost_that_only_some_attempts_tell_is_left_out_and_still_counts_for_the_limit() -> None:
+    told, untold = {"input_tokens": 10, "cost_usd": 0.5}, {"input_tokens": 10}
+    played = Played()
+    played.attempt(result("no", usage=told))
+    played.attempt(result("no", usage=untold))
+
+    assert played.kept.spent_usd == 0.5
+    played.attempt(result('{"n": 1}', usage=told))
+    assert played.told[-1]["usage"] == {"input_tokens": 30, "output_tokens": 0}
+    played.check_whole()
+
+
 def test_what_is_unknown_here_is_passed_on() -> None:
     played = Played()
     played.attempt(

@@ -48,6 +48,35 @@ def test_a_resume_keeps_the_conversation_the_sandbox_and_its_own_usage(start_cod
     assert not (codex.project / "new").exists()
 
 
+@pytest.mark.requirement("AOX-078")
+def test_a_resume_after_a_compaction_has_its_own_usage(start_codex: StartCodex) -> None:
+    used = {"input_tokens": 1000, "output_tokens": 100, "cache_read_input_tokens": 7}
+    too_much = {"text": "One.", "usage": {"input_tokens": 900_000, "output_tokens": 100}}
+    codex = start_codex(too_much, *[{"text": "Two.", "usage": used}] * 3)
+    session = codex.run().of_type("session_bound")[0]["executor_session_id"]
+    compacted, last = (codex.run(mode="resume", executor_session_id=session) for _ in range(2))
+
+    assert compacted.terminal["usage"]["input_tokens"] == 2000
+    assert last.terminal["usage"] == used | {"cache_creation_input_tokens": 0}
+
+
+@pytest.mark.requirement("AOX-078")
+def test_a_run_that_is_cancelled_has_its_own_usage(start_codex: StartCodex) -> None:
+    used = {"input_tokens": 1000, "output_tokens": 100}
+    answers = [{"text": "One.", "usage": used}, {**command("tail -f /dev/null"), "usage": used}]
+    codex = start_codex(*answers, answers[0])
+    with codex.start(control={"stdin": "open", "turns": True}) as executor:
+        executor.read_run()
+        executor.write_turn("run_2", "Wait.")
+        executor.read_until("tool_started")
+        executor.write_line({"type": "cancel"})
+        cancelled = executor.read_run()
+        executor.write_turn("run_3", "And then?")
+        last = executor.read_run()
+
+    assert [events[-1]["usage"]["input_tokens"] for events in (cancelled, last)] == [1000, 1000]
+
+
 def test_a_session_in_use_is_busy_and_an_unknown_one_is_not_found(start_codex: StartCodex) -> None:
     codex = start_codex({"text": "Hello there", "stall_after_chars": 4})
     with codex.start() as first:

@@ -128,3 +128,27 @@ def test_a_server_that_does_not_start(start_codex: StartCodex, required: bool) -
     else:
         assert "broken" in run.of_type("log")[0]["message"]
         assert run.terminal["result_text"] == "Done."
+
+
+@pytest.mark.parametrize("stays", [False, True], ids=["one run", "a session that stays"])
+def test_a_terminal_that_is_left_running_is_named_and_no_completed_call(start_codex: StartCodex, stays: bool) -> None:
+    codex = start_codex(command("tail -f /dev/null", yield_time_ms=250), {"text": "It is running."})
+    with codex.start(control={"stdin": "open", "turns": True} if stays else {}) as executor:
+        events = executor.read_run()
+
+    (finished,) = [event for event in events if event["event_type"] == "tool_finished"]
+    (warning,) = [event["message"] for event in events if event["event_type"] == "log"]
+    assert (finished["status"], events[-1]["result_text"]) == ("failed", "It is running.")
+    assert "tail -f /dev/null" in warning
+
+
+def test_a_terminal_that_ends_later_in_the_run_is_a_completed_call(start_codex: StartCodex) -> None:
+    begun = command("echo $$ > pid; until [ -e made ]; do sleep 0.05; done", yield_time_ms=250)
+    ended = command("until [ -s pid ]; do sleep 0.05; done; touch made; tail --pid=$(cat pid) -f /dev/null")
+    ended["content"][0]["input"]["yield_time_ms"] = 30_000
+    ended["content"][0]["id"] = "call_2"
+    codex = start_codex(begun, ended, {"text": "Done."})
+    run = codex.run(executor_config={"sandbox": "danger-full-access"})
+
+    statuses = {event["tool_call_id"]: event["status"] for event in run.of_type("tool_finished")}
+    assert (statuses, run.of_type("log")) == ({"call_1": "completed", "call_2": "completed"}, [])

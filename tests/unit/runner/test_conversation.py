@@ -38,6 +38,14 @@ HIDING = Redactor({"KEY": KEY})
 STARTED = line("run_started", 1, schema_version="3.0", executor={"name": "x", "version": "1"})
 
 
+FIGURES = {"input_tokens": 7, "output_tokens": 3, "cost_usd": 0.5}
+USED = line("usage", 2, **FIGURES)
+CANCELLED: dict[str, Any] = {
+    "status": "cancelled",
+    "error": {"type": "cancelled", "message": "x", "retryable": False, "side_effects": "none", "origin": "caller"},
+}
+
+
 def result(seq: int, text: str = "done") -> bytes:
     return line("result", seq, result_text=text, result_data=None, stop_reason="end_turn")
 
@@ -487,3 +495,25 @@ def test_an_event_that_is_too_long_is_told_from_other_long_lines() -> None:
     relay(STARTED, b"x" * 5000 + b"\n", conversation=noise)
 
     assert (events.has_long_event, noise.has_long_event) == (True, False)
+
+
+@pytest.mark.requirement("AOX-078")
+@pytest.mark.parametrize(
+    ("chunks", "settle"),
+    [
+        ([USED], lambda terminal: terminal),
+        ([USED, line("failure", 3, **CANCELLED)], lambda _: MISSING),
+        ([line("failure", 2, **CANCELLED, usage=FIGURES)], lambda _: MISSING),
+    ],
+    ids=["the executor dies", "the runner knows the cause", "only its failure has it"],
+)
+def test_an_end_that_the_runner_writes_has_the_usage_that_was_told(chunks: list[bytes], settle: Any) -> None:
+    conversation = new_conversation(settle=settle)
+    relayed = relay(STARTED, *chunks, conversation=conversation)
+
+    assert json.loads(relayed[-1].line)["usage"] == FIGURES
+    assert (conversation.terminal, conversation.problem_count) == (relayed[-1].event.body, 0)
+
+
+def test_an_end_that_the_executor_wrote_is_passed_on_as_it_is() -> None:
+    assert relay(STARTED, USED, result(3))[-1].line + b"\n" == result(3)

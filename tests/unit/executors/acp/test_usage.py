@@ -26,6 +26,17 @@ def test_tokens_of_a_run(counts_turns: bool, is_new: bool, expected: tuple[int, 
     assert (usage.figures().input_tokens, usage.figures().output_tokens) == expected
 
 
+def test_tokens_of_subagents_count_where_an_agent_tells_each_model() -> None:
+    counts = {"inputTokens": 10, "outputTokens": 1, "cachedInputTokens": 4}
+    rows = [{"model": "large", "token_count": counts}, {"model": "small", "token_count": counts}]
+    usage = RunUsage(counts_turns=True, is_new=True)
+    usage.begin()
+    usage.take_response({**tokens(10, 1), "_meta": {"quota": {"model_usage": rows}}})
+
+    figures = usage.figures()
+    assert (figures.input_tokens, figures.output_tokens, figures.cache_read_input_tokens) == (20, 2, 8)
+
+
 def test_a_continued_session_with_an_unknown_beginning_has_no_cost() -> None:
     usage = RunUsage(counts_turns=True, is_new=False)
     usage.begin()

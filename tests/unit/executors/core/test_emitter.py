@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_executors.core.emitter import Emitter, EventTooLarge, shrink
-from ao_protocol.events import Heartbeat, Log, Message, RetryError, RetryScheduled, TextBlock, ToolFinished, ToolStarted
+from ao_protocol.events import (
+    Heartbeat,
+    Log,
+    Message,
+    RetryError,
+    RetryScheduled,
+    TextBlock,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+)
 from ao_protocol.framing import NotIJson, decode_object
 
 NOW = "2026-01-10T12:00:00Z"
@@ -73,9 +83,25 @@ def test_an_open_tool_call_is_closed_before_the_end(
     events.emit(STARTED)
     events.end(event_type, fields)
 
-    _, closed, terminal = written.documents
+    closed, terminal = written.documents[-2:]
     assert (closed["event_type"], closed["tool_call_id"], closed["status"]) == ("tool_finished", "call_1", status)
     assert terminal["event_type"] == event_type
+
+
+def test_a_result_warns_of_each_call_that_it_leaves_unfinished(events: Emitter, written: Written) -> None:
+    events.emit(ToolStarted(tool_call_id="call_1", tool_name="Bash", tool_input={"command": "make"}))
+    events.end("result", RESULT)
+
+    warning = written.documents[1]
+    assert (warning["event_type"], warning["level"]) == ("log", "warning")
+    assert warning["message"].endswith('call of Bash does, which is ended with it: {"command": "make"}')
+
+
+def test_a_failure_warns_of_no_unfinished_call(events: Emitter, written: Written) -> None:
+    events.emit(STARTED)
+    events.end("failure", {"status": "failed", "error": {}})
+
+    assert [document["event_type"] for document in written.documents] == ["tool_started", "tool_finished", "failure"]
 
 
 def test_a_tool_call_that_is_finished_is_not_closed_again(events: Emitter, written: Written) -> None:
@@ -84,6 +110,24 @@ def test_a_tool_call_that_is_finished_is_not_closed_again(events: Emitter, writt
     events.end("result", RESULT)
 
     assert [document["event_type"] for document in written.documents] == ["tool_started", "tool_finished", "result"]
+
+
+@pytest.mark.requirement("AOX-078")
+@pytest.mark.parametrize(
+    ("own", "expected"), [({}, 20), ({"usage": {"input_tokens": 30}}, 30)], ids=["without usage", "with usage"]
+)
+def test_a_terminal_event_without_usage_has_that_of_the_last_usage_event(
+    events: Emitter, written: Written, own: dict[str, object], expected: int
+) -> None:
+    events.emit(Usage(input_tokens=10))
+    events.emit(Usage(input_tokens=20))
+    following = events.for_next_run("run_2")
+    events.end("failure", {"status": "failed", "error": {"type": "internal_error", "message": "x"}, **own})
+    following.end("result", RESULT)
+
+    failed, of_the_next_run = written.documents[-2:]
+    assert failed["usage"]["input_tokens"] == expected
+    assert "usage" not in of_the_next_run
 
 
 @pytest.mark.requirement("AOX-081")
