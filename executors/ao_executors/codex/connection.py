@@ -55,7 +55,7 @@ class _Early:
 
     def __init__(self) -> None:
         self.total_tokens: JsonDocument = {}
-        """The tokens of the thread when the last run ended."""
+        """The tokens of the thread so far, earlier runs included."""
         self.faults: dict[str, str | None] = {}
         """The MCP servers whose start is over: why one does not run; None if it runs."""
 
