@@ -25,6 +25,7 @@ from ao_protocol.contracts.verdicts import (
     explain,
     parts_by_pointer,
     pattern_compiles,
+    pattern_is_small,
     pointer_below,
 )
 from ao_protocol.framing import MAX_DEPTH
@@ -40,7 +41,10 @@ MAX_SCHEMA_CHARACTERS: Final = 256 * 1024
 MAX_CHECKS: Final = 20_000
 """The maximum number of checks for one value; a large schema of 300 alternatives takes fewer than 1,000."""
 MAX_PATTERNS: Final = 100
-"""The maximum number of patterns; compiling one takes up to 30 ms (measured)."""
+MAX_LARGE_PATTERNS: Final = 8
+"""The maximum number of patterns that compile to more than 256 KiB, which takes up to 30 ms each (measured)."""
+QUICK_SECONDS: Final = 0.2
+"""The maximum time for a value that is judged in a process that serves others."""
 METASCHEMA_URI: Final = "http://json-schema.org/draft-07/schema#"
 _DRAFT_7: Final = frozenset(
     f"{scheme}://json-schema.org/draft-07/schema{fragment}" for scheme in ("http", "https") for fragment in ("", "#")
@@ -83,10 +87,18 @@ class Validator:
     invalid under every schema (RFC 7493), and so is a value with more than 63 levels.
     """
 
-    __slots__ = ("_engine",)
+    __slots__ = ("_engine", "_seconds_a_character")
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._engine = Engine(document)
+        self._seconds_a_character: float | None = None
+
+    def is_quick(self, characters: int) -> bool:
+        """Return whether every value of so many characters as JSON is judged in about 0.2 s, whatever it contains."""
+        if self._seconds_a_character is None:
+            costs = _costs(Catalogue(self._engine.document), _seconds_a_character)
+            self._seconds_a_character = max(cost for _, cost in costs)
+        return characters * self._seconds_a_character <= QUICK_SECONDS
 
     def is_valid(self, value: object) -> bool:
         """Return whether the schema accepts a value. This never raises, for any value."""
@@ -97,6 +109,10 @@ class Validator:
         if not is_interoperable(value, MAX_VALUE_DEPTH):
             return interoperability_problems(value, MAX_VALUE_DEPTH)
         return iter(()) if self._engine.accepts(value) else explain(self._engine, ROOT, value)
+
+
+Judge: TypeAlias = Callable[[object, Mapping[str, Any]], list[Problem]]
+"""`validate`, or a function for a process that serves others, which must not stand still meanwhile."""
 
 
 def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:
@@ -399,7 +415,15 @@ def _pattern_problems(catalogue: Catalogue) -> Iterator[Problem]:
     if different > MAX_PATTERNS:
         yield Problem(ROOT, f"has {different} different patterns; {MAX_PATTERNS} are allowed")
         return
+    large: set[str] = set()
     for path, pattern in placed:
+        if pattern_is_small(pattern):
+            continue
+        large.add(pattern)
+        if len(large) > MAX_LARGE_PATTERNS:
+            most = f"more than {MAX_LARGE_PATTERNS} patterns that cannot be matched or take over 256 KiB compiled"
+            yield Problem(path, f"{shown(pattern)} is one of {most}: use simpler patterns")
+            return
         if not pattern_compiles(pattern):
             yield Problem(path, f"{shown(pattern)} is not an ECMA-262 regular expression that can be matched")
 
@@ -417,12 +441,20 @@ def _endless_references(catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def _excessive_cost(catalogue: Catalogue) -> Iterator[Problem]:
-    """Yield a problem for the innermost schema that may take more than `MAX_CHECKS` checks for one value, if any.
+    """Yield a problem for the innermost schema that may take more than `MAX_CHECKS` checks for one value, if any."""
+    for node, checks in _costs(catalogue, lambda _: 1):
+        if checks > MAX_CHECKS:
+            yield Problem(node.path, f"one value may take more than {MAX_CHECKS} checks: use fewer alternatives")
+            return
 
-    A schema costs one check for the value itself, and the checks that apply to its most expensive member. Call this
+
+def _costs(catalogue: Catalogue, own: Callable[[Node], float]) -> Iterator[tuple[Node, float]]:
+    """Yield the schemas with what each may cost for one value, the innermost first and the whole schema last.
+
+    A schema has its own cost for the value itself, and the costs that apply to its most expensive member. Call this
     only if no reference is endless.
     """
-    costs: dict[str, int] = {}
+    costs: dict[str, float] = {}
 
     def applied_to_any(node: Node) -> list[Node]:
         return [target for _, target in catalogue.applied(node)]
@@ -430,14 +462,29 @@ def _excessive_cost(catalogue: Catalogue) -> Iterator[Problem]:
     for node, way_back in _depth_first([catalogue.nodes[""]], applied_to_any):
         if way_back is not None:
             continue
-        by_reach: dict[Applied, int] = {}
+        by_reach: dict[Applied, float] = {}
         for applied, target in catalogue.applied(node):
-            by_reach[applied] = by_reach.get(applied, 0) + costs.get(target.pointer, 1)
+            by_reach[applied] = by_reach.get(applied, 0) + (costs.get(target.pointer) or own(target))
         named = max((cost for applied, cost in by_reach.items() if not isinstance(applied, Reach)), default=0)
-        costs[node.pointer] = 1 + named + sum(cost for applied, cost in by_reach.items() if isinstance(applied, Reach))
-        if costs[node.pointer] > MAX_CHECKS:
-            yield Problem(node.path, f"one value may take more than {MAX_CHECKS} checks: use fewer alternatives")
-            return
+        any_of_them = sum(cost for applied, cost in by_reach.items() if isinstance(applied, Reach))
+        costs[node.pointer] = own(node) + named + any_of_them
+        yield node, costs[node.pointer]
+
+
+def _seconds_a_character(node: Node) -> float:
+    """Return the most time that a schema may take, without those inside it, for a character of a value (measured)."""
+    rules = node.schema
+    seconds = 1e-7 + 5e-8 * sum(len(rules[keyword]) for keyword in _COMPARED if keyword in rules)
+    for pattern in [*([rules["pattern"]] if "pattern" in rules else []), *rules.get("patternProperties", {})]:
+        if pattern_is_small(pattern, may_backtrack=False):
+            seconds += 2e-6
+        else:
+            seconds += 4e-5 if pattern_is_small(pattern) else 1.2e-4
+    return seconds + (4e-6 if "multipleOf" in rules else 0)
+
+
+_COMPARED: Final = ("dependencies", "enum", "required")
+"""The keywords whose members are compared with a value one by one."""
 
 
 def _depth_first(starts: list[Node], neighbours: Callable[[Node], list[Node]]) -> Iterator[tuple[Node, Node | None]]:

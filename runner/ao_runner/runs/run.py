@@ -16,6 +16,7 @@ from typing import Final, Protocol, TypeVar
 
 from pydantic import JsonValue
 
+from ao_protocol.contracts import Judge
 from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal
@@ -24,6 +25,7 @@ from ao_runner.discovery import DescribeFailed
 from ao_runner.home import WORKSPACES
 from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import Containment, lifelines
+from ao_runner.processes.judging import with_judge
 from ao_runner.profiles import InputWait, waiting_problem
 from ao_runner.run_events import NOT_DESCRIBED, Relayed, RunIdentity
 from ao_runner.runs.acceptance import (
@@ -83,7 +85,7 @@ async def _perform(request: RunRequest, journal: Journal, stops: StopRequests, l
     try:
         if request.refusal is not None:
             raise CannotStart(request.refusal)
-        request = await _beside_the_loop(with_placeholders_filled_in, request)
+        request = await _beside_the_loop(lambda request, _: with_placeholders_filled_in(request), request)
         is_turn = launcher.keeps(request.session.session_id)
         acceptable = await _beside_the_loop(partial(check_run, is_turn=is_turn), request)
         description = await _describe(request, stops, launcher)
@@ -134,11 +136,14 @@ def _with_inputs(request: RunRequest, description: Description) -> RunRequest:
     return request if description.capabilities.input else replace(request, inputs=None)
 
 
-async def _beside_the_loop(step: Callable[[RunRequest], Returned], request: RunRequest) -> Returned:
+async def _beside_the_loop(step: Callable[[RunRequest, Judge], Returned], request: RunRequest) -> Returned:
     """Run a step, in a thread if the request is large, so that a slow step does not delay other runs."""
-    if all(map(_is_small, (request.session.blueprint, request.run.contract, request.run.parameters))):
-        return step(request)
-    return await asyncio.to_thread(step, request)
+    is_small = all(map(_is_small, (request.session.blueprint, request.run.contract, request.run.parameters)))
+
+    async def perform(judge: Judge) -> Returned:
+        return step(request, judge) if is_small else await asyncio.to_thread(step, request, judge)
+
+    return await with_judge(perform)
 
 
 def _is_small(document: JsonValue) -> bool:
