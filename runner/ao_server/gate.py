@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import quote
 
+from fastapi import HTTPException
+
 from ao_runner.home import private_folder
 from ao_server.rates import RateLimit
 
@@ -28,6 +30,8 @@ COOKIE: Final = "ao_login"
 TOKEN_BYTES: Final = 32
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Of one request: a worker hands over events of up to 16 MiB."""
+MAX_VALUES: Final = 250_000
+"""In one body of JSON: nobody is answered while it is parsed, 0.2 s for so many. Events are texts in it."""
 MOST_REQUESTS: Final = 2000
 """Of one address in a second. Twenty workers and a hundred clients on one machine send a third of it."""
 MOST_WRONG_TOKENS: Final = 30
@@ -119,7 +123,7 @@ class Gate:
         except ValueError:
             await _answer(send, scope, _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is no number"))
             return
-        await self._inside(scope, _limited(receive), _with_headers(send))
+        await self._inside(scope, _limited(receive, headers.get("content-type", "")), _with_headers(send))
 
     def _counting(self, send: Send, sender: str) -> Send:
         """Count the answers that say that a token is wrong, so that nobody can try many."""
@@ -208,17 +212,44 @@ def is_call_of_worker(method: str, path: str) -> bool:
     )
 
 
-def _limited(receive: Receive) -> Receive:
+def _limited(receive: Receive, content_type: str) -> Receive:
     size = 0
+    values = _ValueCount()
+    is_form = content_type.startswith(("multipart/form-data", "application/x-www-form-urlencoded"))
 
     async def receive_some() -> Message:
         nonlocal size
         message = await receive()
         size += len(message.get("body", b""))
+        if not is_form and b"\0" in message.get("body", b""):
+            raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body contains NUL; expected JSON in UTF-8")
+        if not is_form and values.add(message.get("body", b"")) > MAX_VALUES:
+            reason = f"the body contains more than {MAX_VALUES} values; put large data into files"
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
         # A body without a length that is too long ends as if the sender had left.
         return {"type": "http.disconnect"} if size > MAX_BODY_BYTES else message
 
     return receive_some
+
+
+class _ValueCount:
+    """Counts the values of a JSON text that arrives in pieces, by the characters outside of strings that begin one."""
+
+    def __init__(self) -> None:
+        self._values = 0
+        self._is_in_string = False
+        self._rest = b""
+
+    def add(self, piece: bytes) -> int:
+        """Return the number of values so far."""
+        # A backslash at the end belongs to the next piece.
+        text = (self._rest + piece).replace(b"\\\\", b"").replace(b'\\"', b"")
+        self._rest = b"\\" if text.endswith(b"\\") else b""
+        parts = text.removesuffix(b"\\").split(b'"')
+        for part in parts[self._is_in_string :: 2]:
+            self._values += part.count(b",") + part.count(b"[") + part.count(b"{")
+        self._is_in_string ^= len(parts) % 2 == 0
+        return self._values
 
 
 def _with_headers(send: Send) -> Send:
