@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from ao_protocol.contracts import Judge
-
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
@@ -40,13 +38,12 @@ class InvalidAnswer(ValueError):
     """An answer that does not fit its request. The message says what was found and what was expected."""
 
 
-def resolution_of(request: Mapping[str, Any], response: Mapping[str, Any], judge: "Judge | None" = None) -> Resolution:
+def resolution_of(request: Mapping[str, Any], response: Mapping[str, Any]) -> Resolution:
     """Return how a response resolves an open request.
 
     Args:
         request: The fields of the `input_requested` event.
         response: The fields of the `input_response` line: `option_id`, `value`, `outcome`, `by`, each optional.
-        judge: What checks the value; `validate` by default.
 
     Returns:
         The resolution. That of an expired request has the request's `default` as its option, if it has one.
@@ -69,7 +66,7 @@ def resolution_of(request: Mapping[str, Any], response: Mapping[str, Any], judge
         raise InvalidAnswer(f"outcome is {outcome}, and option_id is {chosen!r}, which means {natural}")
     if declines or outcome == "declined":
         return Resolution("declined", by, chosen)
-    return Resolution("accepted", by, chosen, _checked_value(request, chosen, response.get("value"), judge))
+    return Resolution("accepted", by, chosen, _checked_value(request, chosen, response.get("value")))
 
 
 def options_of(request: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -86,9 +83,7 @@ def default_of(request: Mapping[str, Any]) -> str | None:
     return None if option is None or option["effect"] == "allow" else str(option["id"])
 
 
-def _checked_value(
-    request: Mapping[str, Any], chosen: str | None, value: "JsonValue", judge: "Judge | None"
-) -> "JsonValue":
+def _checked_value(request: Mapping[str, Any], chosen: str | None, value: "JsonValue") -> "JsonValue":
     schema = request.get("schema")
     if schema is None:
         if value is not None:
@@ -100,7 +95,7 @@ def _checked_value(
         return None
     from ao_protocol.contracts import validate  # needed for few runs
 
-    problems = (judge or validate)(value, schema)
+    problems = validate(value, schema)
     if problems:
         raise InvalidAnswer(f"value does not match the schema: {'; '.join(map(str, problems))}")
     return value

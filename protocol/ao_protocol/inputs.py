@@ -2,16 +2,13 @@
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic import JsonValue
 
 from ao_protocol.contracts.problems import Problem
 from ao_protocol.documents import Invocation
 from ao_protocol.wire import JsonObject
-
-if TYPE_CHECKING:
-    from ao_protocol.contracts.validation import Judge
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _BLOCK_TAG: Final = re.compile(r"<(?=\s*/?\s*inputs\b)", re.IGNORECASE)
@@ -87,20 +84,18 @@ def parameters_schema_for(invocation: Invocation) -> JsonObject:
     return PROMPT_SCHEMA
 
 
-def check_parameters(invocation: Invocation, judge: "Judge | None" = None) -> None:
-    """Check the parameters of an invocation, by `validate` unless there is another judge.
+def check_parameters(invocation: Invocation) -> None:
+    """Check the parameters of an invocation.
 
     Raises:
         ParametersInvalid: The parameters do not fit; `problems` lists the problems.
         InvalidSchema: The blueprint's `parameters_schema` is not acceptable.
     """
-    check_against(parameters_schema_for(invocation), invocation.parameters, judge)
+    check_against(parameters_schema_for(invocation), invocation.parameters)
 
 
-def check_against(schema: JsonObject | None, parameters: JsonObject, judge: "Judge | None" = None) -> None:
+def check_against(schema: JsonObject | None, parameters: JsonObject) -> None:
     """Check the parameters of a start against a blueprint's `parameters_schema`; None selects the prompt schema.
-
-    They are checked by `validate` unless there is another judge.
 
     Raises:
         ParametersInvalid: The parameters do not fit; `problems` lists the problems.
@@ -113,7 +108,7 @@ def check_against(schema: JsonObject | None, parameters: JsonObject, judge: "Jud
         if isinstance(prompt, str) and prompt:
             return  # the usual case needs no validator
         schema = PROMPT_SCHEMA
-    problems = (judge or validate)(parameters, schema)
+    problems = validate(parameters, schema)
     if problems:
         raise ParametersInvalid(problems, schema)
 

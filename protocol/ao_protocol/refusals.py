@@ -15,7 +15,6 @@ from ao_protocol.contracts import (
     Demands,
     InvalidOptions,
     InvalidSchema,
-    Judge,
     OptionDefaults,
     OutputContract,
     Strategy,
@@ -60,16 +59,13 @@ def refuse_what_is_not_served(invocation: Invocation, description: Description) 
         raise InvocationRefused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": [INPUT_FEATURE]})
 
 
-def refuse_config(
-    config: JsonObject, description: Description, *, is_vetted: bool = False, judge: Judge = validate
-) -> None:
+def refuse_config(config: JsonObject, description: Description, *, is_vetted: bool = False) -> None:
     """Check an `executor_config` against the executor's `config_schema`.
 
     Args:
         config: The `executor_config` of an invocation.
         description: The executor's description.
         is_vetted: Whether the schema is known to be valid, so that only the config is checked.
-        judge: What checks the config by a schema that is not vetted.
 
     Raises:
         InvocationRefused: `invalid_executor_config`, with the violations.
@@ -80,7 +76,7 @@ def refuse_config(
         return
     try:
         problems = (
-            list(islice(Validator(schema).problems(config), MAX_PROBLEMS)) if is_vetted else judge(config, schema)
+            list(islice(Validator(schema).problems(config), MAX_PROBLEMS)) if is_vetted else validate(config, schema)
         )
     except InvalidSchema as error:
         raise ConfigSchemaNotAcceptable(
@@ -95,7 +91,7 @@ def refuse_config(
         )
 
 
-def refuse_parameters(invocation: Invocation, judge: Judge = validate) -> None:
+def refuse_parameters(invocation: Invocation) -> None:
     """Check the parameters against the schema that applies, and that schema itself.
 
     Raises:
@@ -105,7 +101,7 @@ def refuse_parameters(invocation: Invocation, judge: Judge = validate) -> None:
     try:
         if blueprint is not None and blueprint.parameters_schema is not None:
             check_schema(blueprint.parameters_schema)
-        check_parameters(invocation, judge)
+        check_parameters(invocation)
     except InvalidSchema as error:
         problem = f"$.agent_blueprint.parameters_schema: {error}"
         raise InvocationRefused(ErrorType.INVALID_INVOCATION, problem, {"problems": [problem]}) from error

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import HTTPException
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from ao_protocol.contracts import InvalidSchema, Judge, validate
+from ao_protocol.contracts import InvalidSchema
 from ao_protocol.contracts.contract import InvalidOptions
 from ao_protocol.documents import Blueprint
 from ao_protocol.identifiers import is_identifier
@@ -100,10 +100,8 @@ class Submission:
         store.enqueue(self.queued)
 
 
-def checked(store: Store, wanted: NewRun, hosting: Hosting, judge: Judge = validate) -> Submission:
+def checked(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
     """Check a request against agent, session and schemas. Nothing is written.
-
-    The judge checks parameters by the agent's schema.
 
     Raises:
         HTTPException: Something is missing or does not fit; the detail says what, and where.
@@ -111,9 +109,8 @@ def checked(store: Store, wanted: NewRun, hosting: Hosting, judge: Judge = valid
     """
     if (parent := wanted.parent_session_id) is not None:
         _check_parent(store, wanted, parent)
-    if wanted.type == "start_session":
-        return _first_run(store, wanted, hosting, judge)
-    return _further_run(store, wanted, hosting)
+    check = _first_run if wanted.type == "start_session" else _further_run
+    return check(store, wanted, hosting)
 
 
 def _check_parent(store: Store, wanted: NewRun, parent: str) -> None:
@@ -124,14 +121,14 @@ def _check_parent(store: Store, wanted: NewRun, parent: str) -> None:
         raise refusal(HTTPStatus.BAD_REQUEST, "parent_not_found", message)
 
 
-def _first_run(store: Store, wanted: NewRun, hosting: Hosting, judge: Judge) -> Submission:
+def _first_run(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
     if wanted.session_id is not None and not is_identifier(wanted.session_id):
         raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_session_id", "session_id: expected 1 to 256 characters")
     if wanted.session_id is not None and store.session_exists(wanted.session_id):
         raise HTTPException(HTTPStatus.CONFLICT, f"Session {shown(wanted.session_id)} already exists")
     agent = None if wanted.agent_name is None else _find_agent(store, wanted.agent_name)
     blueprint = Blueprint.model_validate(NO_AGENT) if agent is None else agent.blueprint
-    _check_parameters(None if agent is None else agent.blueprint.parameters_schema, wanted, blueprint, judge)
+    _check_parameters(None if agent is None else agent.blueprint.parameters_schema, wanted, blueprint)
     demands = wanted.additional_demands or Demands()
     config: JsonObject = {}
     timeout_seconds = wanted.timeout_seconds
@@ -170,7 +167,7 @@ def _further_run(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
     if blueprint.type == "procedural":
         message = "Procedural agents are stateless and cannot be resumed"
         raise refusal(HTTPStatus.BAD_REQUEST, "procedural_agent_no_resume", message, agent_name=session.agent_name)
-    _check_parameters(None, wanted, blueprint, validate)
+    _check_parameters(None, wanted, blueprint)
     is_open = any(run.status in OPEN_STATUSES for run in store.list_runs(session.session_id))
     check_resumable(session, is_open=is_open, has_script=hosting.model_script is not None)
     profile = wanted.profile or session.profile or session.executor_path
@@ -188,11 +185,11 @@ def _find_agent(store: Store, name: str) -> Agent:
     return read_agent(stored)
 
 
-def _check_parameters(schema: JsonObject | None, wanted: NewRun, blueprint: Blueprint, judge: Judge) -> None:
+def _check_parameters(schema: JsonObject | None, wanted: NewRun, blueprint: Blueprint) -> None:
     if schema is None and blueprint.type == "procedural":
         return
     try:
-        check_against(schema, wanted.parameters, judge)
+        check_against(schema, wanted.parameters)
     except InvalidSchema:
         return  # the run fails with the reason
     except ParametersInvalid as error:

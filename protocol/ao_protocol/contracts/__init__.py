@@ -40,15 +40,7 @@ from ao_protocol.contracts.enforcement import (
     validation_feedback,
 )
 from ao_protocol.contracts.problems import Problem
-from ao_protocol.contracts.validation import (
-    InvalidSchema,
-    Judge,
-    Validator,
-    check_schema,
-    is_valid,
-    validate,
-    validator_for,
-)
+from ao_protocol.contracts.validation import InvalidSchema, Validator, check_schema, is_valid, validate, validator_for
 from ao_protocol.extraction import Extraction, NoJsonFound, extract_json
 
 __all__ = [
@@ -64,7 +56,6 @@ __all__ = [
     "InvalidOptions",
     "InvalidSchema",
     "JsonFormat",
-    "Judge",
     "NativeOutput",
     "NativeSchema",
     "NoJsonFound",

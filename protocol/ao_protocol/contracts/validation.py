@@ -11,6 +11,7 @@ back counts once.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, lru_cache
@@ -111,10 +112,6 @@ class Validator:
         return iter(()) if self._engine.accepts(value) else explain(self._engine, ROOT, value)
 
 
-Judge: TypeAlias = Callable[[object, Mapping[str, Any]], list[Problem]]
-"""`validate`, or a function for a process that serves others, which must not stand still meanwhile."""
-
-
 def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:
     """Return the problems of a value under a JSON Schema Draft-7.
 
@@ -128,7 +125,16 @@ def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:
     Raises:
         InvalidSchema: The schema is not acceptable.
     """
+    return JUDGE.get()(value, schema)
+
+
+def judge_at_once(value: object, schema: Mapping[str, Any]) -> list[Problem]:
+    """Do what `validate` does outside of a process that serves others, for as long as it takes."""
     return list(islice(validator_for(schema).problems(value), MAX_PROBLEMS))
+
+
+JUDGE: Final = ContextVar("ao_judge", default=judge_at_once)
+"""What `validate` does. A process that serves others replaces it around its calls, since it must not stand still."""
 
 
 def is_valid(value: object, schema: Mapping[str, Any]) -> bool:

@@ -32,11 +32,9 @@ MAX_SMALL_PATTERN_BYTES: Final = 256 * 1024
 MAX_EXPLAINING_STEPS: Final = 100_000
 """The maximum effort to find the reasons of a refusal: 0.5 s (measured). A step compiles one value of the schema."""
 STEPS_OF_A_PART: Final = 20
-"""The steps to begin with a part of the schema."""
-CHECKS_IN_A_STEP: Final = 5
-COPIES_IN_A_STEP: Final = 1_000
-MEMBERS_IN_A_STEP: Final = 3
-"""The members of a keyword's value that jsonschema goes through in the time of a step."""
+STEPS_OF_A_CHECK: Final = 0.2
+STEPS_OF_A_MEMBER: Final = 0.3
+"""Of a keyword's value, when jsonschema goes through it."""
 MAX_MESSAGE_CHARACTERS: Final = 1_000
 
 FORMATS_KEYWORD: Final = "x-formats"
@@ -64,20 +62,21 @@ class Engine:
         self._root: Final = self._compiled("")
         self._schemas: dict[str, Any] = {}
         self._pointers: dict[int, str] = {}
-        self._parts: dict[int, tuple[jsonschema_rs.Draft7Validator, int]] = {}
+        self._parts: dict[int, jsonschema_rs.Draft7Validator] = {}
 
     def accepts(self, value: object) -> bool:
         """Return whether the schema accepts a value."""
         return self._root.is_valid(value)
 
-    def part(self, schema: dict[str, Any]) -> "tuple[jsonschema_rs.Draft7Validator, int]":
-        """Return the validator of a part of the document, the same object, and the number of values compiled for it."""
+    def part_accepts(self, schema: dict[str, Any] | bool, value: object) -> bool:
+        """Return whether a part of the document, the same object or a boolean, accepts a value."""
+        if isinstance(schema, bool):
+            return schema
         part = self._parts.get(id(schema))
         if part is None:
             self._locate_parts()
-            compiled = self._compiled(self._pointers[id(schema)])
-            part = self._parts[id(schema)] = (compiled, self._count_reached(schema))
-        return part
+            part = self._parts[id(schema)] = self._compiled(self._pointers[id(schema)])
+        return part.is_valid(value)
 
     def dereferenced(self, schema: JSON) -> JSON:
         """Return the part of the document that a schema refers to, or the schema itself without a reference."""
@@ -86,8 +85,9 @@ class Engine:
             schema = self._schemas[unquote(schema["$ref"].removeprefix("#"))]
         return schema
 
-    def _count_reached(self, schema: JSON) -> int:
-        """Return the number of values in a schema and in what it refers to."""
+    def count_reached(self, schema: JSON) -> int:
+        """Return the number of values in a part of the document and in what it refers to."""
+        self._locate_parts()
         pending, reached = [schema], {id(schema)}
         while pending:
             part = pending.pop()
@@ -199,14 +199,10 @@ class _Effort:
 
     def accepts(self, engine: Engine, schema: dict[str, Any] | bool, value: object) -> bool:
         """Return whether a part of the engine's document, the same object or a boolean, accepts a value."""
-        self.spend(1 / CHECKS_IN_A_STEP)
-        if isinstance(schema, bool):
-            return schema
-        validator, values = engine.part(schema)
-        if id(schema) not in self._compiled:
-            self._compiled.add(id(schema))
-            self.spend(STEPS_OF_A_PART + values)
-        return validator.is_valid(value)
+        is_known = id(schema) in self._compiled
+        self.spend(STEPS_OF_A_CHECK if is_known else STEPS_OF_A_PART + engine.count_reached(schema))
+        self._compiled.add(id(schema))
+        return engine.part_accepts(schema, value)
 
 
 def explain(engine: Engine, path: str, value: object) -> Iterator[Problem]:
@@ -244,13 +240,12 @@ def _explain_refused(engine: Engine, refused: _Refused, effort: _Effort) -> Iter
     if refused.schema is False:
         yield Problem(refused.path, f"False schema does not allow {shown(refused.value)}")
         return
-    effort.spend(1 + _length(refused.value) / COPIES_IN_A_STEP)
     asking = _Asking(engine, refused.path, refused.value, _shortened(refused.value), effort)
     words = _words()
     explained = False
     for keyword in [keyword for keyword in refused.schema if keyword in words]:
         rule = _shortened(refused.schema[keyword])
-        effort.spend(_length(rule) / MEMBERS_IN_A_STEP)
+        effort.spend(STEPS_OF_A_MEMBER * len(rule) if isinstance(rule, dict | list) else STEPS_OF_A_CHECK)
         for error in words[keyword](asking, rule, asking.shown, refused.schema):
             explained = True
             if isinstance(error, _Refused):
@@ -312,10 +307,6 @@ def _shortened(value: JSON) -> JSON:
     copy = _SHORTENED[type(value)](value)
     copy.whole = value
     return copy
-
-
-def _length(value: JSON) -> int:
-    return len(value) if isinstance(value, dict | list | str) else 0
 
 
 def _may_be_meant(engine: Engine, alternative: JSON) -> bool:
@@ -414,5 +405,5 @@ def _additional_properties(asking: _Asking, rule: JSON, instance: JSON, schema: 
 
 def _matches(asking: _Asking, pattern: str, text: str) -> bool:
     """Return whether a pattern is found in a text. A search that takes too many steps finds nothing."""
-    asking.effort.spend(1 / CHECKS_IN_A_STEP)
+    asking.effort.spend(STEPS_OF_A_CHECK)
     return _keyword_engine("pattern", pattern).is_valid(text)

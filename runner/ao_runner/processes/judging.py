@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from ao_protocol.contracts import Judge, Problem, validate, validator_for
+from ao_protocol.contracts import Problem, validator_for
+from ao_protocol.contracts.validation import JUDGE, judge_at_once
 from ao_protocol.json_path import ROOT
 from ao_runner.errors import RunnerError
 from ao_runner.processes.calls import CallNotFinished, call_apart
@@ -37,11 +38,11 @@ def is_quick(value: object, schema: Mapping[str, Any]) -> bool:
     return validator_for(schema).is_quick(characters)
 
 
-async def with_judge(call: Callable[[Judge], Awaitable[T]]) -> T:
-    """Return what a call returns that judges values by the `validate` that it receives.
+async def with_judge(call: Callable[[], Awaitable[T]]) -> T:
+    """Return what a call returns, in which `validate` takes no longer than others can wait.
 
-    If a value may take long, the call ends with `TakesLong`; it is made again once another process has judged the
-    value. So a call has no effect before its last judgement. A value that takes longer than 10 s is refused.
+    If a value may take long, the call ends with `TakesLong`, and is made again once another process has judged the
+    value. A value that takes longer than 10 s there is refused.
     """
     known: list[tuple[TakesLong, list[Problem]]] = []
 
@@ -50,16 +51,23 @@ async def with_judge(call: Callable[[Judge], Awaitable[T]]) -> T:
             if slow.schema == schema and slow.value == value:
                 return problems
         if is_quick(value, schema):
-            return validate(value, schema)
+            return judge_at_once(value, schema)
         raise TakesLong(value, schema)
 
-    while True:
-        try:
-            return await call(judge)
-        except TakesLong as slow:
+    token = JUDGE.set(judge)
+    try:
+        while True:
             try:
-                problems = await call_apart(JUDGING_SECONDS, validate, slow.value, slow.schema)
-            except CallNotFinished as error:
-                advice = "give a shorter value, or simplify the patterns and lists of the schema"
-                problems = [Problem(ROOT, f"could not be checked against its schema: {error}; {advice}")]
-            known.append((slow, problems))
+                return await call()
+            except TakesLong as slow:
+                known.append((slow, await _judged_apart(slow)))
+    finally:
+        JUDGE.reset(token)
+
+
+async def _judged_apart(slow: TakesLong) -> list[Problem]:
+    try:
+        return await call_apart(JUDGING_SECONDS, judge_at_once, slow.value, slow.schema)
+    except CallNotFinished as error:
+        advice = "give a shorter value, or simplify the patterns and lists of the schema"
+        return [Problem(ROOT, f"could not be checked against its schema: {error}; {advice}")]

@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from ao_protocol.contracts import (
     AgentResponseFormat,
     Demands,
-    Judge,
     OptionDefaults,
     OutputContract,
     SchemaSource,
@@ -105,12 +104,11 @@ class Acceptable:
     contract: OutputContract | None
 
 
-def check_run(request: RunRequest, judge: Judge, *, is_turn: bool) -> Acceptable:
+def check_run(request: RunRequest, *, is_turn: bool) -> Acceptable:
     """Check everything about a run that needs no executor.
 
     Args:
         request: The run, without placeholders.
-        judge: What checks the parameters.
         is_turn: Whether a process waits for the session's next run, which then needs no id of the model's session.
 
     Raises:
@@ -118,7 +116,7 @@ def check_run(request: RunRequest, judge: Judge, *, is_turn: bool) -> Acceptable
     """
     with _refusals_end_the_run():
         invocation = _readable(request, is_turn=is_turn)
-        refuse_parameters(invocation, judge)
+        refuse_parameters(invocation)
         blueprint = Blueprint.model_validate(request.session.blueprint)
         contract = contract_or_refusal(demands_of_run(blueprint, request.run), request.option_defaults)
     folder = request.session.project_dir
@@ -148,7 +146,7 @@ def version_for(description: Description) -> str:
 
 
 def contract_as_asked(
-    request: RunRequest, judge: Judge, *, run: Acceptable, description: Description, is_turn: bool
+    request: RunRequest, *, run: Acceptable, description: Description, is_turn: bool
 ) -> OutputContract | None:
     """Check a run against the description of its executor and return its contract with the selected strategy.
 
@@ -160,7 +158,7 @@ def contract_as_asked(
         if not is_turn:
             refuse_what_is_not_served(invocation, description)
         try:
-            refuse_config(invocation.executor_config, description, judge=judge)
+            refuse_config(invocation.executor_config, description)
         except ConfigSchemaNotAcceptable as error:
             raise refused(ErrorType.PROTOCOL_VIOLATION, str(error), origin="executor") from error
         if contract is None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from ao_protocol.contracts import Judge, validate
 from ao_protocol.input_answers import InvalidAnswer, resolution_of
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.written import NotInteroperable, parse_json
@@ -82,7 +81,7 @@ def find_request(store: Store, run_id: str, wanted: str | None = None) -> Stored
     raise NoSuchRequest(f"run {run_id}: {problem}")
 
 
-def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: str, judge: Judge = validate) -> Answered:
+def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: str) -> Answered:
     """Store the answer to a request if it is the first, and queue the run that continues a parked one.
 
     It is a step of a transaction; `store.notify` afterwards wakes the workers.
@@ -92,7 +91,6 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
         request: The request.
         answer: The fields of an `input_response` line: `option_id`, `value`, `outcome`.
         by: Who answers, for other people.
-        judge: What checks the value.
 
     Raises:
         AnswerRefused: The answer does not fit.
@@ -102,7 +100,7 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
         raise AnsweredBefore(request)
     try:
         parse_json(json.dumps(answer))  # half a surrogate pair, say, cannot be stored or sent
-        resolution = resolution_of(request.fields, answer, judge)
+        resolution = resolution_of(request.fields, answer)
     except (InvalidAnswer, NotInteroperable) as error:
         raise AnswerRefused(f"request {request.request_id} of run {request.run_id}: {error}") from error
     counts = store.answer_request(request.run_id, request.request_id, {**answer, "by": "person"}, by)

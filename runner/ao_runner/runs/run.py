@@ -16,7 +16,6 @@ from typing import Final, Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from ao_protocol.contracts import Judge
 from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal
@@ -85,7 +84,7 @@ async def _perform(request: RunRequest, journal: Journal, stops: StopRequests, l
     try:
         if request.refusal is not None:
             raise CannotStart(request.refusal)
-        request = await _beside_the_loop(lambda request, _: with_placeholders_filled_in(request), request)
+        request = await _beside_the_loop(with_placeholders_filled_in, request)
         is_turn = launcher.keeps(request.session.session_id)
         acceptable = await _beside_the_loop(partial(check_run, is_turn=is_turn), request)
         description = await _describe(request, stops, launcher)
@@ -136,14 +135,15 @@ def _with_inputs(request: RunRequest, description: Description) -> RunRequest:
     return request if description.capabilities.input else replace(request, inputs=None)
 
 
-async def _beside_the_loop(step: Callable[[RunRequest, Judge], Returned], request: RunRequest) -> Returned:
+async def _beside_the_loop(step: Callable[[RunRequest], Returned], request: RunRequest) -> Returned:
     """Run a step, in a thread if the request is large, so that a slow step does not delay other runs."""
-    is_small = all(map(_is_small, (request.session.blueprint, request.run.contract, request.run.parameters)))
+    if all(map(_is_small, (request.session.blueprint, request.run.contract, request.run.parameters))):
+        return await with_judge(lambda: _at_once(step, request))
+    return await with_judge(lambda: asyncio.to_thread(step, request))
 
-    async def perform(judge: Judge) -> Returned:
-        return step(request, judge) if is_small else await asyncio.to_thread(step, request, judge)
 
-    return await with_judge(perform)
+async def _at_once(step: Callable[[RunRequest], Returned], request: RunRequest) -> Returned:
+    return step(request)
 
 
 def _is_small(document: JsonValue) -> bool:

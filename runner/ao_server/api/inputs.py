@@ -7,7 +7,6 @@ from fastapi import APIRouter, HTTPException, Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from ao_protocol.wire import JsonObject
-from ao_runner.processes.judging import with_judge
 from ao_runner.runs.answering import Answered, AnsweredBefore, AnswerRefused, give_answer
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.store import Store
@@ -61,10 +60,8 @@ async def answered_with(context: ServerContext, run_id: str, request_id: str, an
         HTTPException: There is no such request, the answer does not fit, or another one was first.
     """
     try:
-        answered = await with_judge(
-            lambda judge: context.access.write(
-                lambda store: give_answer(store, found_request(store, run_id, request_id), answer, ANSWERER, judge)
-            )
+        answered = await context.access.write(
+            lambda store: give_answer(store, found_request(store, run_id, request_id), answer, ANSWERER)
         )
     except AnswerRefused as error:
         raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_answer", str(error)) from error

@@ -9,11 +9,9 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from ao_protocol.contracts import Judge
 from ao_protocol.events import Failure, Result
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.waiting import reasons_to_wait
-from ao_runner.processes.judging import with_judge
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, RunStatus
@@ -73,8 +71,8 @@ async def submitted(
     """Check runs, queue them together, and return the ids and the status of each. A repetition returns them again."""
     digest = await asyncio.to_thread(lambda: digest_of([run.model_dump() for run in wanted]))
 
-    def check(store: Store, judge: Judge) -> list[JsonObject] | list[Submission]:
-        return _answer_to(store, key, digest) or [checked(store, run, context.hosting, judge) for run in wanted]
+    def check(store: Store) -> list[JsonObject] | list[Submission]:
+        return _answer_to(store, key, digest) or [checked(store, run, context.hosting) for run in wanted]
 
     def queue(store: Store, submissions: Sequence[Submission]) -> list[JsonObject]:
         if (known := _answer_to(store, key, digest)) is not None:
@@ -89,7 +87,7 @@ async def submitted(
             store.put_answer(key, digest, {"runs": list(runs)})
         return runs
 
-    found = await with_judge(lambda judge: context.access.read(lambda store: check(store, judge)))
+    found = await context.access.read(check)
     submissions = [one for one in found if isinstance(one, Submission)]
     if not submissions:
         if response is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, field_validator
 
-from ao_protocol.contracts import InvalidSchema, Judge, Problem, check_schema
+from ao_protocol.contracts import InvalidSchema, Problem, check_schema, validate
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.written import NotInteroperable, parse_json
@@ -139,7 +139,7 @@ def checked_schema(text: str) -> Verdict:
     return Verdict(verdict.value, (), [Remark(path, said, lines.get(path)) for path, _, said in remarks])
 
 
-def checked_sample(text: str, schema: Verdict, judge: Judge) -> Verdict | None:
+def checked_sample(text: str, schema: Verdict) -> Verdict | None:
     """Return what is wrong with a value under a schema; None if there is nothing to check."""
     if not text.strip() or schema.value is None or schema.problems:
         return None
@@ -148,7 +148,7 @@ def checked_sample(text: str, schema: Verdict, judge: Judge) -> Verdict | None:
     except NotInteroperable as error:
         return Verdict(None, [Remark(ROOT, f"not JSON: {error}")])
     lines = lines_of(text)
-    return Verdict({}, [_placed(one, lines) for one in judge(value, schema.value)])
+    return Verdict({}, [_placed(one, lines) for one in validate(value, schema.value)])
 
 
 def filled_sample(schema: Verdict) -> str:

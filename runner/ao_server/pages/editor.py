@@ -9,11 +9,9 @@ from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
-from ao_protocol.contracts import Judge
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.written import parse_json
 from ao_runner.discovery import list_executors
-from ao_runner.processes.judging import with_judge
 from ao_runner.profiles import list_profiles
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.store import Store
@@ -129,7 +127,7 @@ async def _shown(  # noqa: PLR0913  # what a page shows
 ) -> Response:
     found = await _checked(context, draft) if findings is None else findings
 
-    def show(store: Store, judge: Judge) -> dict[str, Any]:
+    def show(store: Store) -> dict[str, Any]:
         if do == "sample-input":
             draft.input_sample = filled_sample(found.input)
         if do == "sample-output":
@@ -138,14 +136,14 @@ async def _shown(  # noqa: PLR0913  # what a page shows
         return {
             "agent": agent,
             "samples": {
-                "input": checked_sample(draft.input_sample, found.input, judge),
-                "output": checked_sample(draft.output_sample, found.output, judge),
+                "input": checked_sample(draft.input_sample, found.input),
+                "output": checked_sample(draft.output_sample, found.output),
             },
             "profiles": profile_names(context),
         }
 
     preview = _preview(found) if do == "preview" else None
-    values = await with_judge(lambda judge: context.access.read(lambda store: show(store, judge)))
+    values = await context.access.read(show)
     has_begun = has_begun or status != HTTPStatus.OK
     shared = {"draft": draft, "findings": found, "answers": ANSWERS, "do": do, "has_begun": has_begun, "saved": saved}
     return page(request, "agent.html", status, preview=preview, **shared, **values)
