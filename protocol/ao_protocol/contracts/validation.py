@@ -28,6 +28,7 @@ from ao_protocol.contracts.verdicts import (
     pattern_compiles,
     pattern_is_small,
     pointer_below,
+    seconds_a_character,
 )
 from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT, below
@@ -97,7 +98,7 @@ class Validator:
     def is_quick(self, characters: int) -> bool:
         """Return whether every value of so many characters as JSON is judged in about 0.2 s, whatever it contains."""
         if self._seconds_a_character is None:
-            costs = _costs(Catalogue(self._engine.document), _seconds_a_character)
+            costs = _costs(Catalogue(self._engine.document), lambda node: seconds_a_character(node.schema))
             self._seconds_a_character = max(cost for _, cost in costs)
         return characters * self._seconds_a_character <= QUICK_SECONDS
 
@@ -475,22 +476,6 @@ def _costs(catalogue: Catalogue, own: Callable[[Node], float]) -> Iterator[tuple
         any_of_them = sum(cost for applied, cost in by_reach.items() if isinstance(applied, Reach))
         costs[node.pointer] = own(node) + named + any_of_them
         yield node, costs[node.pointer]
-
-
-def _seconds_a_character(node: Node) -> float:
-    """Return the most time that a schema may take, without those inside it, for a character of a value (measured)."""
-    rules = node.schema
-    seconds = 1e-7 + 5e-8 * sum(len(rules[keyword]) for keyword in _COMPARED if keyword in rules)
-    for pattern in [*([rules["pattern"]] if "pattern" in rules else []), *rules.get("patternProperties", {})]:
-        if pattern_is_small(pattern, may_backtrack=False):
-            seconds += 2e-6
-        else:
-            seconds += 4e-5 if pattern_is_small(pattern) else 1.2e-4
-    return seconds + (4e-6 if "multipleOf" in rules else 0)
-
-
-_COMPARED: Final = ("dependencies", "enum", "required")
-"""The keywords whose members are compared with a value one by one."""
 
 
 def _depth_first(starts: list[Node], neighbours: Callable[[Node], list[Node]]) -> Iterator[tuple[Node, Node | None]]:

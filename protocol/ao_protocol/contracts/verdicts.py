@@ -148,6 +148,19 @@ def pattern_is_small(pattern: str, *, may_backtrack: bool = True) -> bool:
     return True
 
 
+def seconds_a_character(rules: dict[str, Any]) -> float:
+    """Return the most time that a schema may take, without those inside it, for a character of a value (measured)."""
+    patterns = [*([rules["pattern"]] if "pattern" in rules else []), *rules.get("patternProperties", {})]
+    compared = sum(len(rules[keyword]) for keyword in ("dependencies", "enum", "required") if keyword in rules)
+    seconds = 1e-7 + 5e-8 * compared + (4e-6 if "multipleOf" in rules else 0)
+    for pattern in patterns:
+        if pattern_is_small(pattern, may_backtrack=False):
+            seconds += 2e-6
+        else:
+            seconds += 4e-5 if pattern_is_small(pattern) else 1.2e-4
+    return seconds
+
+
 @lru_cache(maxsize=256)
 def _keyword_engine(keyword: str, rule: str | float | bool) -> "jsonschema_rs.Draft7Validator":
     """Return the compiled schema with only this keyword."""
