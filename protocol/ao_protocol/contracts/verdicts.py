@@ -63,20 +63,19 @@ class Engine:
         self._schemas: dict[str, Any] = {}
         self._pointers: dict[int, str] = {}
         self._parts: dict[int, jsonschema_rs.Draft7Validator] = {}
+        self._counts: dict[int, int] = {}
 
     def accepts(self, value: object) -> bool:
         """Return whether the schema accepts a value."""
         return self._root.is_valid(value)
 
-    def part_accepts(self, schema: dict[str, Any] | bool, value: object) -> bool:
-        """Return whether a part of the document, the same object or a boolean, accepts a value."""
-        if isinstance(schema, bool):
-            return schema
+    def part(self, schema: dict[str, Any]) -> "jsonschema_rs.Draft7Validator":
+        """Return the validator of a part of the document, which is the same object."""
         part = self._parts.get(id(schema))
         if part is None:
             self._locate_parts()
             part = self._parts[id(schema)] = self._compiled(self._pointers[id(schema)])
-        return part.is_valid(value)
+        return part
 
     def dereferenced(self, schema: JSON) -> JSON:
         """Return the part of the document that a schema refers to, or the schema itself without a reference."""
@@ -87,6 +86,8 @@ class Engine:
 
     def count_reached(self, schema: JSON) -> int:
         """Return the number of values in a part of the document and in what it refers to."""
+        if (known := self._counts.get(id(schema))) is not None:
+            return known
         self._locate_parts()
         pending, reached = [schema], {id(schema)}
         while pending:
@@ -96,7 +97,7 @@ class Engine:
                 members.append(self._schemas.get(unquote(reference.removeprefix("#"))))
             pending += (member for member in members if id(member) not in reached)
             reached.update(map(id, members))
-        return len(reached)
+        return self._counts.setdefault(id(schema), len(reached))
 
     def _locate_parts(self) -> None:
         if not self._schemas:
@@ -199,11 +200,11 @@ class _TooMuchEffort(Exception):
 
 
 class _Effort:
-    """The steps of one explanation. A part of the schema is compiled once."""
+    """The steps of one explanation, whether or not the engine has compiled a part before."""
 
     def __init__(self) -> None:
         self._left = float(MAX_EXPLAINING_STEPS)
-        self._compiled: set[int] = set()
+        self._checks: dict[int, Callable[[object], bool]] = {}
 
     def spend(self, steps: float) -> None:
         self._left -= steps
@@ -212,10 +213,14 @@ class _Effort:
 
     def accepts(self, engine: Engine, schema: dict[str, Any] | bool, value: object) -> bool:
         """Return whether a part of the engine's document, the same object or a boolean, accepts a value."""
-        is_known = id(schema) in self._compiled
-        self.spend(STEPS_OF_A_CHECK if is_known else STEPS_OF_A_PART + engine.count_reached(schema))
-        self._compiled.add(id(schema))
-        return engine.part_accepts(schema, value)
+        if isinstance(schema, bool):
+            return schema
+        check = self._checks.get(id(schema))
+        if check is None:
+            self.spend(STEPS_OF_A_PART + engine.count_reached(schema))
+            check = self._checks[id(schema)] = engine.part(schema).is_valid
+        self.spend(STEPS_OF_A_CHECK)
+        return check(value)
 
 
 def explain(engine: Engine, path: str, value: object) -> Iterator[Problem]:
