@@ -7,7 +7,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.cookies import SimpleCookie
@@ -26,6 +26,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
+_FORMS: Final = (b"multipart/form-data", b"application/x-www-form-urlencoded")
 COOKIE: Final = "ao_login"
 TOKEN_BYTES: Final = 32
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
@@ -123,7 +124,7 @@ class Gate:
         except ValueError:
             await _answer(send, scope, _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is no number"))
             return
-        await self._inside(scope, _limited(receive, headers.get("content-type", "")), _with_headers(send))
+        await self._inside(scope, _limited(receive, scope["headers"]), _with_headers(send))
 
     def _counting(self, send: Send, sender: str) -> Send:
         """Count the answers that say that a token is wrong, so that nobody can try many."""
@@ -212,10 +213,11 @@ def is_call_of_worker(method: str, path: str) -> bool:
     )
 
 
-def _limited(receive: Receive, content_type: str) -> Receive:
+def _limited(receive: Receive, headers: Sequence[tuple[bytes, bytes]]) -> Receive:
     size = 0
     values = _ValueCount()
-    is_form = content_type.startswith(("multipart/form-data", "application/x-www-form-urlencoded"))
+    kinds = [value for name, value in headers if name == b"content-type"]  # a repeated header may hide another
+    is_form = bool(kinds) and all(kind.startswith(_FORMS) for kind in kinds)
 
     async def receive_some() -> Message:
         nonlocal size

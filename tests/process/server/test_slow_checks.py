@@ -128,6 +128,14 @@ def test_a_body_with_millions_of_values_is_refused_before_it_is_parsed(server: S
     assert answer.json() == {"detail": "the body contains more than 250000 values; put large data into files"}
 
 
+def test_a_second_content_type_does_not_hide_the_values_of_a_body(server: Served) -> None:
+    kinds = [("content-type", "application/json"), ("content-type", "application/x-www-form-urlencoded")]
+
+    answer = httpx.post(f"{server.url}/runs", content=b"[" + b"[]," * 300_000 + b"1]", headers=kinds, timeout=100)
+
+    assert answer.status_code == 413
+
+
 def in_pieces(content: bytes) -> Iterator[bytes]:
     for start in range(0, len(content), 9_973):
         yield content[start : start + 9_973]
