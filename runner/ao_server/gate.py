@@ -224,7 +224,7 @@ def _limited(receive: Receive, headers: Sequence[tuple[bytes, bytes]]) -> Receiv
         message = await receive()
         size += len(message.get("body", b""))
         if not is_form and b"\0" in message.get("body", b""):
-            raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body contains NUL; expected JSON in UTF-8")
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "the body contains NUL; expected JSON in UTF-8")
         if not is_form and values.add(message.get("body", b"")) > MAX_VALUES:
             reason = f"the body contains more than {MAX_VALUES} values; put large data into files"
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)

@@ -157,4 +157,4 @@ def test_a_body_in_another_encoding_than_utf_8_is_refused(server: Served) -> Non
 
     answer = server.client.post("/runs", content=content, headers={"content-type": "application/json"})
 
-    assert (answer.status_code, answer.json()) == (415, {"detail": "the body contains NUL; expected JSON in UTF-8"})
+    assert (answer.status_code, answer.json()) == (400, {"detail": "the body contains NUL; expected JSON in UTF-8"})
