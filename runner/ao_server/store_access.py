@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self, TypeVar
@@ -13,6 +14,7 @@ from fastapi import HTTPException
 
 from ao_runner.coordinators.group_commit import GroupCommit
 from ao_runner.errors import RunnerError
+from ao_runner.processes.judging import with_judge
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Wakeup
 from ao_runner.store.store import Store
@@ -67,8 +69,11 @@ class StoreAccess:
         await self._resources.aclose()
 
     async def read(self, call: Callable[[Store], Returned]) -> Returned:
-        """Return what a call reads from the store. Calls run side by side; one may also compute for long."""
-        return await self._in(self._reading, lambda: _explained(self._reader(), call))
+        """Return what a call reads from the store. Calls run side by side; one may also compute for long.
+
+        A call that validates a value may be repeated, see `with_judge`; so may the steps of `write`.
+        """
+        return await with_judge(lambda: self._in(self._reading, lambda: _explained(self._reader(), call)))
 
     async def write(self, step: Callable[[Store], Returned]) -> Returned:
         """Run a step in a transaction, and return its return value when it is durable.
@@ -86,7 +91,7 @@ class StoreAccess:
                 raise _StepRefused(error) from error
 
         try:
-            return await self.commits.do(guarded)
+            return await with_judge(lambda: self.commits.do(partial(copy_context().run, guarded)))
         except _StepRefused as refused:
             raise refused.answer from refused
 
@@ -112,7 +117,7 @@ class StoreAccess:
 
     @staticmethod
     async def _in(threads: ThreadPoolExecutor, call: Callable[[], Returned]) -> Returned:
-        return await asyncio.get_running_loop().run_in_executor(threads, call)
+        return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, call)
 
 
 def _explained(store: Store, call: Callable[[Store], Returned]) -> Returned:

@@ -6,6 +6,7 @@ The configuration defines the command lines, the ids of sessions, the output and
 import json
 import re
 import shutil
+import signal
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from ao_protocol.framing import refuse_depth
 from ao_protocol.wire import JsonObject
 
 _MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
+_SEARCH_SECONDS: Final = 1.0
 _SESSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 """The form of a session id: neither an option nor a path."""
 PROMPT: Final = "{prompt}"
@@ -135,8 +137,12 @@ class _AskedProgram:
         if pattern is None or self._config.resume_argv is None:
             return
         places = [ended.stderr, ended.stdout] if self._config.answer_path else [ended.stderr]
-        matches = (pattern.search(_text_of(place.kept)) for place in places)
-        session = next((match[1] for match in matches if match), None)
+        try:
+            matches = (_search(pattern, _text_of(place.kept)) for place in places)
+            session = next((match[1] for match in matches if match), None)
+        except TimeoutError as error:
+            self._task.events.emit(Log(level="warning", message=f"executor_config.session_pattern: {error}"))
+            return
         if session is not None and session != self._session and _SESSION.fullmatch(session):
             self.bind(session)
         elif self._session is None and ended.return_code == 0:
@@ -227,7 +233,12 @@ class _ProgramConfig:
         complaint = (stderr or _text_of(ended.stdout.kept) or "it printed nothing")[-_SHOWN_CHARACTERS:]
         message = f"{name} {f'exited with {code}' if code > 0 else f'died of signal {-code}'}: {complaint}"
         for pattern, error_type in self.error_patterns:
-            if match := pattern.search(stderr):
+            try:
+                match = _search(pattern, stderr)
+            except TimeoutError as error:
+                message += f" (executor_config.error_patterns: {error})"
+                break
+            if match:
                 extra = {}
                 with suppress(ValueError):  # no such group, or no number in it
                     extra[_DELAY] = float(match.groupdict().get(_DELAY) or "")
@@ -275,6 +286,26 @@ def _compiled(name: str, pattern: str, groups: int = 0) -> re.Pattern[str]:
     if compiled.groups < groups:
         raise _invalid(name, f"{pattern!r} has no group; put the id of the session in parentheses")
     return compiled
+
+
+def _search(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Search a text for a pattern of a user, on the main thread, where a signal interrupts it.
+
+    Raises:
+        TimeoutError: It takes longer than a second.
+    """
+
+    def interrupt(*_: object) -> None:
+        advice = "write it without nested repetitions"
+        raise TimeoutError(f"the search for {pattern.pattern!r} takes longer than {_SEARCH_SECONDS:g} s; {advice}")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, _SEARCH_SECONDS)
+    try:
+        return pattern.search(text)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _invalid(name: str, reason: str) -> RunFailed:

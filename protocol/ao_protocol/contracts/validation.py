@@ -11,6 +11,7 @@ back counts once.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, lru_cache
@@ -25,7 +26,9 @@ from ao_protocol.contracts.verdicts import (
     explain,
     parts_by_pointer,
     pattern_compiles,
+    pattern_is_small,
     pointer_below,
+    seconds_a_character,
 )
 from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT, below
@@ -40,7 +43,10 @@ MAX_SCHEMA_CHARACTERS: Final = 256 * 1024
 MAX_CHECKS: Final = 20_000
 """The maximum number of checks for one value; a large schema of 300 alternatives takes fewer than 1,000."""
 MAX_PATTERNS: Final = 100
-"""The maximum number of patterns; compiling one takes up to 30 ms (measured)."""
+MAX_LARGE_PATTERNS: Final = 8
+"""The maximum number of patterns that compile to more than 256 KiB, which takes up to 30 ms each (measured)."""
+QUICK_SECONDS: Final = 0.2
+"""The maximum time for a value that is judged in a process that serves others."""
 METASCHEMA_URI: Final = "http://json-schema.org/draft-07/schema#"
 _DRAFT_7: Final = frozenset(
     f"{scheme}://json-schema.org/draft-07/schema{fragment}" for scheme in ("http", "https") for fragment in ("", "#")
@@ -83,10 +89,18 @@ class Validator:
     invalid under every schema (RFC 7493), and so is a value with more than 63 levels.
     """
 
-    __slots__ = ("_engine",)
+    __slots__ = ("_engine", "_seconds_a_character")
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._engine = Engine(document)
+        self._seconds_a_character: float | None = None
+
+    def is_quick(self, characters: int) -> bool:
+        """Return whether every value of so many characters as JSON is judged in about 0.2 s, whatever it contains."""
+        if self._seconds_a_character is None:
+            costs = _costs(Catalogue(self._engine.document), lambda node: seconds_a_character(node.schema))
+            self._seconds_a_character = max(cost for _, cost in costs)
+        return characters * self._seconds_a_character <= QUICK_SECONDS
 
     def is_valid(self, value: object) -> bool:
         """Return whether the schema accepts a value. This never raises, for any value."""
@@ -112,7 +126,16 @@ def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:
     Raises:
         InvalidSchema: The schema is not acceptable.
     """
+    return JUDGE.get()(value, schema)
+
+
+def judge_at_once(value: object, schema: Mapping[str, Any]) -> list[Problem]:
+    """Do what `validate` does outside of a process that serves others, for as long as it takes."""
     return list(islice(validator_for(schema).problems(value), MAX_PROBLEMS))
+
+
+JUDGE: Final = ContextVar("ao_judge", default=judge_at_once)
+"""What `validate` does. A process that serves others replaces it around its calls, since it must not stand still."""
 
 
 def is_valid(value: object, schema: Mapping[str, Any]) -> bool:
@@ -399,7 +422,15 @@ def _pattern_problems(catalogue: Catalogue) -> Iterator[Problem]:
     if different > MAX_PATTERNS:
         yield Problem(ROOT, f"has {different} different patterns; {MAX_PATTERNS} are allowed")
         return
+    large: set[str] = set()
     for path, pattern in placed:
+        if pattern_is_small(pattern):
+            continue
+        large.add(pattern)
+        if len(large) > MAX_LARGE_PATTERNS:
+            most = f"more than {MAX_LARGE_PATTERNS} patterns that cannot be matched or take over 256 KiB compiled"
+            yield Problem(path, f"{shown(pattern)} is one of {most}: use simpler patterns")
+            return
         if not pattern_compiles(pattern):
             yield Problem(path, f"{shown(pattern)} is not an ECMA-262 regular expression that can be matched")
 
@@ -417,12 +448,20 @@ def _endless_references(catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def _excessive_cost(catalogue: Catalogue) -> Iterator[Problem]:
-    """Yield a problem for the innermost schema that may take more than `MAX_CHECKS` checks for one value, if any.
+    """Yield a problem for the innermost schema that may take more than `MAX_CHECKS` checks for one value, if any."""
+    for node, checks in _costs(catalogue, lambda _: 1):
+        if checks > MAX_CHECKS:
+            yield Problem(node.path, f"one value may take more than {MAX_CHECKS} checks: use fewer alternatives")
+            return
 
-    A schema costs one check for the value itself, and the checks that apply to its most expensive member. Call this
+
+def _costs(catalogue: Catalogue, own: Callable[[Node], float]) -> Iterator[tuple[Node, float]]:
+    """Yield the schemas with what each may cost for one value, the innermost first and the whole schema last.
+
+    A schema has its own cost for the value itself, and the costs that apply to its most expensive member. Call this
     only if no reference is endless.
     """
-    costs: dict[str, int] = {}
+    costs: dict[str, float] = {}
 
     def applied_to_any(node: Node) -> list[Node]:
         return [target for _, target in catalogue.applied(node)]
@@ -430,14 +469,13 @@ def _excessive_cost(catalogue: Catalogue) -> Iterator[Problem]:
     for node, way_back in _depth_first([catalogue.nodes[""]], applied_to_any):
         if way_back is not None:
             continue
-        by_reach: dict[Applied, int] = {}
+        by_reach: dict[Applied, float] = {}
         for applied, target in catalogue.applied(node):
-            by_reach[applied] = by_reach.get(applied, 0) + costs.get(target.pointer, 1)
+            by_reach[applied] = by_reach.get(applied, 0) + (costs.get(target.pointer) or own(target))
         named = max((cost for applied, cost in by_reach.items() if not isinstance(applied, Reach)), default=0)
-        costs[node.pointer] = 1 + named + sum(cost for applied, cost in by_reach.items() if isinstance(applied, Reach))
-        if costs[node.pointer] > MAX_CHECKS:
-            yield Problem(node.path, f"one value may take more than {MAX_CHECKS} checks: use fewer alternatives")
-            return
+        any_of_them = sum(cost for applied, cost in by_reach.items() if isinstance(applied, Reach))
+        costs[node.pointer] = own(node) + named + any_of_them
+        yield node, costs[node.pointer]
 
 
 def _depth_first(starts: list[Node], neighbours: Callable[[Node], list[Node]]) -> Iterator[tuple[Node, Node | None]]:

@@ -27,6 +27,14 @@ MAX_BACKTRACKS: Final = 10_000
 """The maximum steps of a pattern with look-around or a back-reference for one string; others are linear."""
 MAX_PATTERN_BYTES: Final = 4 * 1024 * 1024
 """The maximum size of a compiled pattern. At this size compiling takes up to 30 ms (measured)."""
+MAX_SMALL_PATTERN_BYTES: Final = 256 * 1024
+"""The maximum size of a small pattern: compiling takes up to 1 ms, matching up to 2 µs a character (measured)."""
+MAX_EXPLAINING_STEPS: Final = 100_000
+"""The maximum effort to find the reasons of a refusal: 0.5 s (measured). A step compiles one value of the schema."""
+STEPS_OF_A_PART: Final = 20
+STEPS_OF_A_CHECK: Final = 0.2
+STEPS_OF_A_MEMBER: Final = 0.3
+"""Of a keyword's value, when jsonschema goes through it."""
 MAX_MESSAGE_CHARACTERS: Final = 1_000
 
 FORMATS_KEYWORD: Final = "x-formats"
@@ -55,20 +63,19 @@ class Engine:
         self._schemas: dict[str, Any] = {}
         self._pointers: dict[int, str] = {}
         self._parts: dict[int, jsonschema_rs.Draft7Validator] = {}
+        self._counts: dict[int, int] = {}
 
     def accepts(self, value: object) -> bool:
         """Return whether the schema accepts a value."""
         return self._root.is_valid(value)
 
-    def part_accepts(self, schema: dict[str, Any] | bool, value: object) -> bool:
-        """Return whether a part of the document, the same object or a boolean, accepts a value."""
-        if isinstance(schema, bool):
-            return schema
+    def part(self, schema: dict[str, Any]) -> "jsonschema_rs.Draft7Validator":
+        """Return the validator of a part of the document, which is the same object."""
         part = self._parts.get(id(schema))
         if part is None:
             self._locate_parts()
             part = self._parts[id(schema)] = self._compiled(self._pointers[id(schema)])
-        return part.is_valid(value)
+        return part
 
     def dereferenced(self, schema: JSON) -> JSON:
         """Return the part of the document that a schema refers to, or the schema itself without a reference."""
@@ -76,6 +83,21 @@ class Engine:
             self._locate_parts()
             schema = self._schemas[unquote(schema["$ref"].removeprefix("#"))]
         return schema
+
+    def count_reached(self, schema: JSON) -> int:
+        """Return the number of values in a part of the document and in what it refers to."""
+        if (known := self._counts.get(id(schema))) is not None:
+            return known
+        self._locate_parts()
+        pending, reached = [schema], {id(schema)}
+        while pending:
+            part = pending.pop()
+            members = list(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
+            if isinstance(part, dict) and isinstance(reference := part.get("$ref"), str):
+                members.append(self._schemas.get(unquote(reference.removeprefix("#"))))
+            pending += (member for member in members if id(member) not in reached)
+            reached.update(map(id, members))
+        return self._counts.setdefault(id(schema), len(reached))
 
     def _locate_parts(self) -> None:
         if not self._schemas:
@@ -115,6 +137,32 @@ def pattern_compiles(pattern: str) -> bool:
 
 
 @lru_cache(maxsize=256)
+def pattern_is_small(pattern: str, *, may_backtrack: bool = True) -> bool:
+    """Return whether a pattern compiles to at most 256 KiB, and to an automaton unless it may backtrack."""
+    import jsonschema_rs
+
+    kind = jsonschema_rs.FancyRegexOptions if may_backtrack else jsonschema_rs.RegexOptions
+    try:
+        jsonschema_rs.Draft7Validator({"pattern": pattern}, pattern_options=kind(size_limit=MAX_SMALL_PATTERN_BYTES))
+    except jsonschema_rs.ValidationError:
+        return False
+    return True
+
+
+def seconds_a_character(rules: dict[str, Any]) -> float:
+    """Return the most time that a schema may take, without those inside it, for a character of a value (measured)."""
+    patterns = [*([rules["pattern"]] if "pattern" in rules else []), *rules.get("patternProperties", {})]
+    compared = sum(len(rules[keyword]) for keyword in ("dependencies", "enum", "required") if keyword in rules)
+    seconds = 1e-7 + 5e-8 * compared + (4e-6 if "multipleOf" in rules else 0)
+    for pattern in patterns:
+        if pattern_is_small(pattern, may_backtrack=False):
+            seconds += 2e-6
+        else:
+            seconds += 4e-5 if pattern_is_small(pattern) else 1.2e-4
+    return seconds
+
+
+@lru_cache(maxsize=256)
 def _keyword_engine(keyword: str, rule: str | float | bool) -> "jsonschema_rs.Draft7Validator":
     """Return the compiled schema with only this keyword."""
     return _compile({keyword: rule})
@@ -147,36 +195,75 @@ class _Refused:
 _Words: TypeAlias = "Iterator[str | _Refused | jsonschema.ValidationError]"
 
 
+class _TooMuchEffort(Exception):
+    """The reasons of a refusal take more than the allowed steps to find."""
+
+
+class _Effort:
+    """The steps of one explanation, whether or not the engine has compiled a part before."""
+
+    def __init__(self) -> None:
+        self._left = float(MAX_EXPLAINING_STEPS)
+        self._checks: dict[int, Callable[[object], bool]] = {}
+
+    def spend(self, steps: float) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise _TooMuchEffort
+
+    def accepts(self, engine: Engine, schema: dict[str, Any] | bool, value: object) -> bool:
+        """Return whether a part of the engine's document, the same object or a boolean, accepts a value."""
+        if isinstance(schema, bool):
+            return schema
+        check = self._checks.get(id(schema))
+        if check is None:
+            self.spend(STEPS_OF_A_PART + engine.count_reached(schema))
+            check = self._checks[id(schema)] = engine.part(schema).is_valid
+        self.spend(STEPS_OF_A_CHECK)
+        return check(value)
+
+
 def explain(engine: Engine, path: str, value: object) -> Iterator[Problem]:
     """Yield the problems of a value that the engine's schema refuses, lazily, at least one.
 
     The order is that of the schema's keywords and of the value's members. A part of a schema is explained once for each
-    value and place.
+    value and place. If the reasons take more than 100,000 steps to find, the last problem is the part that was reached.
     """
     # A key is validated at the path of its object, so the path alone does not identify the value.
     visited: set[tuple[int, str, int]] = set()
+    effort = _Effort()
     start = _Refused(engine.dereferenced(engine.document), path, value)
-    stack: list[Iterator[Problem | _Refused]] = [iter([start])]
+    stack: list[tuple[_Refused, Iterator[Problem | _Refused]]] = [(start, iter([start]))]
     while stack:
-        step = next(stack[-1], None)
+        refused, steps = stack[-1]
+        try:
+            step = next(steps, None)
+        except _TooMuchEffort:
+            yield Problem(refused.path, f"{_not_valid(refused)}, for reasons that take too many steps to find")
+            return
         if step is None:
             stack.pop()
         elif isinstance(step, Problem):
             yield step
         elif (site := (id(step.schema), step.path, id(step.value))) not in visited:
             visited.add(site)
-            stack.append(_explain_refused(engine, step))
+            stack.append((step, _explain_refused(engine, step, effort)))
 
 
-def _explain_refused(engine: Engine, refused: _Refused) -> Iterator[Problem | _Refused]:
+def _not_valid(refused: _Refused) -> str:
+    return f"{shown(refused.value)} is not valid under {shown(refused.schema)}"
+
+
+def _explain_refused(engine: Engine, refused: _Refused, effort: _Effort) -> Iterator[Problem | _Refused]:
     if refused.schema is False:
         yield Problem(refused.path, f"False schema does not allow {shown(refused.value)}")
         return
-    asking = _Asking(engine, refused.path, refused.value, _shortened(refused.value))
+    asking = _Asking(engine, refused.path, refused.value, _shortened(refused.value), effort)
     words = _words()
     explained = False
     for keyword in [keyword for keyword in refused.schema if keyword in words]:
         rule = _shortened(refused.schema[keyword])
+        effort.spend(STEPS_OF_A_MEMBER * len(rule) if isinstance(rule, dict | list) else STEPS_OF_A_CHECK)
         for error in words[keyword](asking, rule, asking.shown, refused.schema):
             explained = True
             if isinstance(error, _Refused):
@@ -186,10 +273,11 @@ def _explain_refused(engine: Engine, refused: _Refused) -> Iterator[Problem | _R
             cut = message[MAX_MESSAGE_CHARACTERS:] and "…"
             yield Problem(refused.path, message[:MAX_MESSAGE_CHARACTERS] + cut)
             alternatives: Any = () if isinstance(error, str) else error.context or ()
+            effort.spend(STEPS_OF_A_PART * len(alternatives))
             meant = [each for each in alternatives if _may_be_meant(engine, each)]
             yield from meant if len(meant) == 1 else ()
     if not explained:
-        yield Problem(refused.path, f"{shown(refused.value)} is not valid under {shown(refused.schema)}")
+        yield Problem(refused.path, _not_valid(refused))
 
 
 @dataclass(slots=True)
@@ -200,6 +288,7 @@ class _Asking:
     path: str
     value: JSON
     shown: JSON
+    effort: _Effort
     schema: JSON = None
 
     def is_type(self, instance: object, name: str) -> bool:
@@ -219,7 +308,7 @@ class _Asking:
     ) -> tuple[_Refused, ...]:
         value = self.value if instance is self.shown else instance
         schema = self.engine.dereferenced(getattr(schema, "whole", schema))
-        if self.engine.part_accepts(schema, value):
+        if self.effort.accepts(self.engine, schema, value):
             return ()
         return (_Refused(schema, self.path if path is None else below(self.path, path), value),)
 
@@ -308,7 +397,7 @@ def _format(asking: _Asking, rule: JSON, instance: JSON, schema: dict[str, Any])
 def _pattern_properties(asking: _Asking, rule: JSON, instance: JSON, _schema: dict[str, Any]) -> _Words:
     for pattern, below_pattern in rule.items() if isinstance(instance, dict) else ():
         for name in instance:
-            if _matches(pattern, name):
+            if _matches(asking, pattern, name):
                 yield from asking.descend(instance[name], below_pattern, path=name)
 
 
@@ -316,7 +405,9 @@ def _additional_properties(asking: _Asking, rule: JSON, instance: JSON, schema: 
     if not isinstance(instance, dict):
         return
     declared, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    extra = (name for name in instance if name not in declared and not any(_matches(each, name) for each in patterns))
+    extra = (
+        name for name in instance if name not in declared and not any(_matches(asking, each, name) for each in patterns)
+    )
     if rule is not False:
         for name in extra:
             yield from asking.descend(instance[name], rule, path=name)
@@ -330,6 +421,7 @@ def _additional_properties(asking: _Asking, rule: JSON, instance: JSON, schema: 
         yield f"Additional properties are not allowed ({listed(names)} {verb} unexpected)"
 
 
-def _matches(pattern: str, text: str) -> bool:
+def _matches(asking: _Asking, pattern: str, text: str) -> bool:
     """Return whether a pattern is found in a text. A search that takes too many steps finds nothing."""
+    asking.effort.spend(STEPS_OF_A_CHECK)
     return _keyword_engine("pattern", pattern).is_valid(text)

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from ao_runner.blueprints.written import NotInteroperable, parse_json, parse_yam
 from ao_runner.errors import RunnerError
 
 MAX_FILE_BYTES: Final = 1024 * 1024
+MAX_REMARKS: Final = 50
 
 
 @dataclass(eq=False)
@@ -75,7 +77,7 @@ def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
 
 
 def oddities(loaded: LoadedBlueprint) -> list[str]:
-    """Return remarks on ignored fields and keywords, with suggestions.
+    """Return remarks on ignored fields and keywords, with suggestions, at most 50 on fields.
 
     `metadata`, `$schema` and `x-…` may contain anything.
     """
@@ -88,7 +90,7 @@ def oddities_of(document: JsonObject, blueprint: Blueprint, place: str) -> list[
 
 
 def _oddities(document: JsonObject, blueprint: Blueprint, place: str, *, is_beside_runs: bool) -> list[str]:
-    unknown = list(_unknown_fields(document, blueprint, place))
+    unknown = list(islice(_unknown_fields(document, blueprint, place), MAX_REMARKS))
     if document.keys().isdisjoint(SCHEMA_FIELDS):
         return unknown
     from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, remarks_below

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -34,7 +35,7 @@ from ao_protocol.framing import (
 from ao_protocol.identifiers import is_identifier
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
-from ao_runner.blueprints.loading import is_free, load_blueprint, nearest, oddities_of
+from ao_runner.blueprints.loading import MAX_REMARKS, is_free, load_blueprint, nearest, oddities_of
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, EventBatch, Orders
 from ao_runner.errors import RunnerError
@@ -237,10 +238,9 @@ def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Ass
             raise InvalidRunLine(f"$.cancel: expected a run_id, found {run_id!r}")
         return CancelLine(run_id), []
     known = RunLine.model_fields
+    others = (name for name in document if name not in known and not is_free(name))
     unknown = [
-        f"{below(ROOT, name)}: unknown field, ignored{nearest(name, known)}"
-        for name in document
-        if name not in known and not is_free(name)
+        f"{below(ROOT, name)}: unknown field, ignored{nearest(name, known)}" for name in islice(others, MAX_REMARKS)
     ]
     try:
         assignment, remarks = _assignment(RunLine.model_validate(document), defaults)

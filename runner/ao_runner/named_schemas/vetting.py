@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
+from ao_protocol.contracts.validation import MAX_PROBLEMS
 from ao_protocol.contracts.verdicts import DRAFT_7_FORMATS, FORMATS_KEYWORD
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
@@ -61,9 +63,10 @@ def vet(what: str, schema: object) -> None:
 
 
 def remarks_on(schema: JsonObject) -> list[str]:
-    """Return remarks on parts of an acceptable schema that may surprise its author, each with its place."""
+    """Return remarks on parts of an acceptable schema that may surprise its author, each with its place, at most 50."""
     references = " ".join(str(inside["$ref"]) for _, inside in walk(schema) if "$ref" in inside)
-    return [f"{place}: {remark}" for at, inside in walk(schema) for place, remark in _remarks(at, inside, references)]
+    remarks = (one for at, inside in walk(schema) for one in _remarks(at, inside, references))
+    return [f"{place}: {remark}" for place, remark in islice(remarks, MAX_PROBLEMS)]
 
 
 def remarks_below(

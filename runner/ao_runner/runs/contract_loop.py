@@ -16,6 +16,7 @@ from ao_protocol.contracts import (
     AskAgain,
     Enforcement,
     GiveUp,
+    JsonFormat,
     NativeOutput,
     OutputContract,
     Problem,
@@ -23,6 +24,7 @@ from ao_protocol.contracts import (
     enrich,
     problems_of_data,
     summary_of,
+    validator_for,
 )
 from ao_protocol.contracts.enforcement import CUT_OFF, Assessment, assess, not_assessed
 from ao_protocol.errors import REFUSALS, ErrorType
@@ -48,6 +50,7 @@ from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.processes.calls import CallNotFinished, call_apart
+from ao_runner.processes.judging import JUDGING_SECONDS
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.attempt import AttemptContext
 from ao_runner.runs.outcome import failed
@@ -58,6 +61,12 @@ _CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Stop reasons of a model whose answer is incomplete."""
 MAX_BYTES_JUDGED_AT_ONCE: Final = 16 * 1024
 """Maximum size of a `result` line that is judged in this process, in tens of ms; others go to another process."""
+
+
+def _is_quick(size: int, contract: OutputContract) -> bool:
+    if isinstance(contract.format, JsonFormat) and not validator_for(contract.format.schema).is_quick(size):
+        return False
+    return size <= MAX_BYTES_JUDGED_AT_ONCE
 
 
 @dataclass
@@ -138,7 +147,7 @@ class ContractLoop:
 
     def _take_answer(self, result: Result, item: Relayed) -> Iterator[Relayed]:
         self._used_now = result.usage or self._used_now
-        if len(item.line) > MAX_BYTES_JUDGED_AT_ONCE:
+        if not _is_quick(len(item.line), self.contract):
             self.unjudged = (result, item)
         else:
             yield from self._decide(assessment_of(result, self.contract), result, item)
@@ -305,7 +314,7 @@ async def attempt_verified(context: AttemptContext, contract: OutputContract) ->
     def settle(terminal: Terminal) -> Terminal:
         if not isinstance(terminal, Result):
             return terminal
-        if len(terminal.model_dump_json()) > MAX_BYTES_JUDGED_AT_ONCE:
+        if not _is_quick(len(terminal.model_dump_json()), contract):
             claimed.append(terminal)
             return terminal
         if isinstance(settled := verify(terminal), Failure):
@@ -433,8 +442,6 @@ def asked_again(invocation: JsonObject, executor_session_id: str | None, prompt:
     }
 
 
-JUDGING_SECONDS: Final = 10.0
-"""Maximum time to judge one answer in another process."""
 _SHOWN_PROBLEMS: Final = 3
 
 

@@ -24,6 +24,7 @@ from ao_runner.discovery import DescribeFailed
 from ao_runner.home import WORKSPACES
 from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import Containment, lifelines
+from ao_runner.processes.judging import with_judge
 from ao_runner.profiles import InputWait, waiting_problem
 from ao_runner.run_events import NOT_DESCRIBED, Relayed, RunIdentity
 from ao_runner.runs.acceptance import (
@@ -137,8 +138,12 @@ def _with_inputs(request: RunRequest, description: Description) -> RunRequest:
 async def _beside_the_loop(step: Callable[[RunRequest], Returned], request: RunRequest) -> Returned:
     """Run a step, in a thread if the request is large, so that a slow step does not delay other runs."""
     if all(map(_is_small, (request.session.blueprint, request.run.contract, request.run.parameters))):
-        return step(request)
-    return await asyncio.to_thread(step, request)
+        return await with_judge(lambda: _at_once(step, request))
+    return await with_judge(lambda: asyncio.to_thread(step, request))
+
+
+async def _at_once(step: Callable[[RunRequest], Returned], request: RunRequest) -> Returned:
+    return step(request)
 
 
 def _is_small(document: JsonValue) -> bool:

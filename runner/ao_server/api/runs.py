@@ -69,7 +69,7 @@ async def submitted(
     context: ServerContext, wanted: Sequence[NewRun], key: str | None = None, response: Response | None = None
 ) -> list[JsonObject]:
     """Check runs, queue them together, and return the ids and the status of each. A repetition returns them again."""
-    digest = digest_of([run.model_dump() for run in wanted])
+    digest = await asyncio.to_thread(lambda: digest_of([run.model_dump() for run in wanted]))
 
     def check(store: Store) -> list[JsonObject] | list[Submission]:
         return _answer_to(store, key, digest) or [checked(store, run, context.hosting) for run in wanted]

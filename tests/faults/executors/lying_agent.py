@@ -108,7 +108,7 @@ CODEX_NOTIFICATIONS: dict[str, tuple[str, Document]] = {
     "command": ("item/started", {**_OF_TURN, "item": _COMMAND}),
     "command end": ("item/completed", {**_OF_TURN, "item": _ENDED}),
     "tool": ("item/completed", {**_OF_TURN, "item": _TOOL}),
-    "tokens": ("thread/tokenUsage/updated", {**_OF_TURN, "tokenUsage": {"total": _TOKENS}}),
+    "tokens": ("thread/tokenUsage/updated", {**_OF_TURN, "tokenUsage": {"total": _TOKENS, "last": _TOKENS}}),
     "retry": ("error", {**_OF_TURN, "willRetry": True, "error": _RETRY}),
     "answer": ("item/completed", {**_OF_TURN, "item": {"type": "agentMessage", "id": "m2", "text": "Done."}}),
     "completed": ("turn/completed", {"threadId": "t1", "turn": {"id": "u1", "status": "completed"}}),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,8 +24,8 @@ BOUND: dict[str, Any] = {"event_type": "session_bound", "executor_session_id": "
 class Played:
     """A run that is told what its attempts relay, as documents without an envelope."""
 
-    def __init__(self) -> None:
-        self.kept = ContractLoop(CONTRACT, IDENTITY, lambda: "2026-01-10T12:00:00Z", can_resume=True)
+    def __init__(self, contract: OutputContract = CONTRACT) -> None:
+        self.kept = ContractLoop(contract, IDENTITY, lambda: "2026-01-10T12:00:00Z", can_resume=True)
         self.told: list[dict[str, Any]] = []
 
     def attempt(self, *bodies: dict[str, Any]) -> None:
@@ -46,9 +47,17 @@ class Played:
         lifecycle.end()
 
 
-def test_a_large_answer_is_not_judged_before_it_is_asked_for() -> None:
-    played = Played()
-    answer = json.dumps({"n": "x" * MAX_BYTES_JUDGED_AT_ONCE})
+@pytest.mark.parametrize(
+    ("pattern", "characters"),
+    [
+        pytest.param("^x", MAX_BYTES_JUDGED_AT_ONCE, id="large answer"),
+        pytest.param("^(?=(x|y)*$)x", MAX_BYTES_JUDGED_AT_ONCE // 2, id="pattern that may take long"),
+    ],
+)
+def test_an_answer_that_may_take_long_is_not_judged_before_it_is_asked_for(pattern: str, characters: int) -> None:
+    schema = {"type": "object", "properties": {"n": {"pattern": pattern}}}
+    played = Played(replace(CONTRACT, format=JsonFormat(schema)))
+    answer = json.dumps({"n": "x" * characters})
     played.attempt(result(answer))
 
     assert (played.kept.terminal, "output_validation" in played.types) == (None, False)

@@ -237,3 +237,22 @@ def test_a_cancel_ends_the_program_and_all_that_it_started(tmp_path: Path) -> No
 
     assert (ended.error["type"], ended.exit_code) == ("cancelled", 130)
     wait_until(lambda: not child.exists())
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"error_patterns": {"^(a+)+$x": "rate_limited"}}, "executor_config.error_patterns"),
+        ({"resume_argv": ["{session_id}"], "session_pattern": "^(a+)+$x()"}, "executor_config.session_pattern"),
+    ],
+    ids=["error_patterns", "session_pattern"],
+)
+def test_a_pattern_that_takes_too_long_finds_nothing_and_the_run_ends(
+    tmp_path: Path, config: dict[str, Any], told: str
+) -> None:
+    ended = ask(tmp_path, "printf '%0100d' 0 | tr 0 a >&2; echo hi; exit 3", config=config)
+    sentences = [event["message"] for event in ended.events if event["event_type"] == "log"]
+    sentences.append(ended.terminal["error"]["message"])
+
+    assert ended.terminal["error"]["type"] == "tool_failed"
+    assert [said for said in sentences if f"{told}: the search for '^(a+)+$x" in said and "longer than 1 s" in said]

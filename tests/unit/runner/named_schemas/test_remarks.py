@@ -47,3 +47,12 @@ def test_what_a_schema_does_not_say_is_remarked_with_its_place(name: str) -> Non
 
     check_schema(schema)
     assert remarks_on(schema) == remarks
+
+
+def test_at_most_fifty_remarks_are_made() -> None:
+    schema: JsonObject = {f"typo{number}": 1 for number in range(10_000)}
+
+    remarks = remarks_on(schema)
+
+    assert len(remarks) == 50
+    assert remarks[-1].startswith("$.typo49: unknown keyword")
