@@ -165,7 +165,11 @@ class StoreCoordinator:
         return last
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
-        """Store the event and end the run in one transaction. A repetition changes nothing."""
+        """Store the event and end the run in one transaction. A repetition changes nothing.
+
+        If an outbox has lost events that are stored here, the number of its end is one of theirs. Then the run ends as
+        lost, behind them.
+        """
         body = parse_event(line).body
         if not isinstance(body, Result | Failure):
             raise Refused(f"event {seq} of run {key.run_id}", f"{body.event_type} is not a terminal event")
@@ -173,8 +177,11 @@ class StoreCoordinator:
         owner = self._owner(key)
 
         def end() -> tuple[bool, str | None]:
-            if self._store.last_seq(key.run_id) == seq and self._store.last_line(key.run_id) == line.decode():
+            stored = self._store.last_seq(key.run_id)
+            if stored == seq and self._store.last_line(key.run_id) == line.decode():
                 return False, None
+            if stored >= seq and self._end_as_lost(key):
+                return self._store.is_end_awaited(key.run_id), None
             self._store.add_attempt_events(key.run_id, key.attempt, seq, [line], owner)
             self._store.end_attempt(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
             self._store.record_usage(key.run_id, body.usage)
@@ -277,19 +284,21 @@ class StoreCoordinator:
         The answer to their claim was lost, or the server has gone back to a time before their end.
         """
         again, self._to_end = self._to_end, frozenset()
-
-        def end(run_id: str, attempt: int) -> None:
-            with suppress(RowDamaged):
-                for state in self._store.find_states(run_id):
-                    if (state.run.run_id, state.attempt, state.run.status) == (run_id, attempt, "running"):
-                        end_lost_run(self._store, state)
-
         for run_id, attempt in again:
-            await self._commits.do(partial(end, run_id, attempt))
+            await self._commits.do(partial(self._end_as_lost, RunKey(run_id, attempt)))
             self._tell(
                 f"the store says that this worker performs run {run_id}, which it does not: the run ends as"
                 " attempt_lost, or is queued again if it had not begun"
             )
+
+    def _end_as_lost(self, key: RunKey) -> bool:
+        """End an attempt that nobody performs, and return whether it was running."""
+        with suppress(RowDamaged):
+            for state in self._store.find_states(key.run_id):
+                if (state.run.run_id, state.attempt, state.run.status) == (key.run_id, key.attempt, "running"):
+                    end_lost_run(self._store, state)
+                    return True
+        return False
 
     def _note_acknowledged(self, key: RunKey, seq: int) -> None:
         """Remember the last acknowledged event, and tell if the server lost some of those acknowledged before.

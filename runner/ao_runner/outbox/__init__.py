@@ -15,15 +15,12 @@ from ao_runner.outbox.errors import (
 )
 from ao_runner.outbox.outbox import Batch, KeyState, Outbox, OutboxOptions
 from ao_runner.outbox.owning import holds_leftovers, is_left_behind
-from ao_runner.outbox.salvage import Damage, Lost
 
 __all__ = [
     "AcknowledgedTooMuch",
     "Batch",
-    "Damage",
     "KeyEnded",
     "KeyState",
-    "Lost",
     "Outbox",
     "OutboxBusy",
     "OutboxError",

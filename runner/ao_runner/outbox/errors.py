@@ -65,18 +65,17 @@ class OutboxUnreadable(_FolderFailed):
 
 @dataclass(eq=False)
 class StateDamaged(OutboxError):
-    """The file is damaged, and rebuilding it from its intact parts could lose information that exists nowhere else."""
+    """The file is damaged, and the coordinator does not know the runs in it, so that nobody would end them."""
 
     folder: Path
     reason: str
-    only_there: str
 
     def __str__(self) -> str:
         return (
-            f"the outbox {self.folder} is damaged: {self.reason}. Only it listed {self.only_there}, so it is not "
-            f"recreated automatically. Delete {self.folder / 'lock'} and start again: all events that are whole are "
-            "sent, and the damaged file is kept. Then check the runs that were running: one that had begun but had no "
-            "events may stay open"
+            f"the outbox {self.folder} is damaged: {self.reason}. Only it listed the runs of the dead worker, so it is "
+            f"not replaced automatically. Delete {self.folder / 'lock'} and start again: a new one begins without its "
+            "events, and what is left of the damaged file is kept. Then end the runs that the coordinator still lists "
+            "as running"
         )
 
 

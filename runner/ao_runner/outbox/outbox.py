@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Final, Self
@@ -25,10 +25,10 @@ from ao_runner.outbox.errors import (
     OutboxUnwritable,
     RecordDamaged,
     SeqOutOfOrder,
+    StateDamaged,
 )
-from ao_runner.outbox.outbox_file import Progress, Record
+from ao_runner.outbox.outbox_file import FileDamaged, OutboxFile, Progress, Record, keeping_log, set_aside
 from ao_runner.outbox.owning import found_leftovers, note_own, owned
-from ao_runner.outbox.salvage import Damage, Lost, open_outbox_file
 from ao_runner.run_events import RunKey
 
 ADMISSION: Final = 0.80
@@ -50,7 +50,7 @@ class OutboxOptions:
 
     quota_bytes: int = 1 << 30
     cache_bytes: int = 16 << 20
-    has_a_knowing_coordinator: bool = False  # it ends begun runs without events here: a damaged file forgets them
+    has_a_knowing_coordinator: bool = False  # it ends runs that a damaged file forgets
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +112,17 @@ class _Backlog:
         """Whether the terminal event was acknowledged."""
         return self.has_terminal and self.acknowledged_seq == self.durable_seq
 
-    def recover(self, record: Record) -> tuple[int, int] | None:
-        """Add a record of an earlier owner, in order, and return the first and last `seq` of lost events, if any."""
-        known, self.durable_seq = self.durable_seq, record.last_seq
-        self.appended_seq = record.last_seq
-        if record.is_lost:
-            return known + 1, record.last_seq
+    def recover(self, record: Record) -> None:
+        """Add a record of an earlier owner, in order.
+
+        Raises:
+            FileDamaged: The events before it are missing.
+        """
+        if record.first_seq > self.durable_seq + 1:
+            raise FileDamaged(f"events {self.durable_seq + 1} to {record.first_seq - 1} of {self.key} are missing")
+        self.appended_seq = self.durable_seq = record.last_seq
         self.records.append(record)
         self.is_ended = self.has_terminal = record.ends
-        return (known + 1, record.first_seq - 1) if record.first_seq > known + 1 else None
 
     def records_after(self, seq: int) -> int:
         """Return the index of the first record that contains an event with a higher `seq`."""
@@ -136,7 +138,7 @@ class Outbox:
         Raises:
             OutboxBusy: Another process owns it.
             OutboxUnusable: The folder or its file cannot be read or written, or has an earlier format.
-            StateDamaged: The file is damaged, and rebuilding it could lose information.
+            StateDamaged: The file is damaged, and the coordinator does not know the runs in it.
         """
         self._folder = folder
         self._options = options or OutboxOptions()
@@ -144,6 +146,7 @@ class Outbox:
         self._growing = dict[RunKey, Record]()
         self._durable = dict[RunKey, int]()
         self._progress = dict[RunKey, Progress]()
+        self._damage: str | None = None
         self._released = set[int]()
         self._released_bytes = self._used_bytes = 0
         self._cached, self._cached_bytes = deque[Record](), 0
@@ -157,7 +160,7 @@ class Outbox:
                 self._open()
                 undo.callback(self._file.close)
                 self._file.restore_reserve()
-                if not self._left_over:
+                if not (self._left_over and found_leftovers(self._lock)):
                     note_own(self._lock)
             except (OSError, sqlite3.Error) as error:
                 raise OutboxUnusable(folder, str(error)) from error
@@ -175,9 +178,9 @@ class Outbox:
         return self._folder
 
     @property
-    def damages(self) -> tuple[Damage, ...]:
-        """The damage that was found when the outbox was opened."""
-        return self._damages
+    def damage(self) -> str | None:
+        """A sentence about the damage for which the file was set aside when the outbox was opened."""
+        return self._damage
 
     @property
     def used_bytes(self) -> int:
@@ -380,28 +383,44 @@ class Outbox:
                 note_own(self._lock, is_empty=True)
 
     def _open(self) -> None:
-        self._file, known, records, damages = open_outbox_file(
-            self._folder,
-            self._options.cache_bytes // 8,
-            may_forget_begun=self._options.has_a_knowing_coordinator,
-            may_forget=not found_leftovers(self._lock),
-        )
-        self._backlogs = {key: _Backlog.resume(key, progress) for key, progress in known.items()}
-        lost = list[Lost]()
-        for record in sorted(records, key=lambda record: (record.key, record.first_seq)):
-            backlog = self._backlogs.get(record.key) or self._begin(record.key)
-            self._used_bytes += record.size + _ROW_BYTES
-            if backlog.is_closed or record.last_seq <= backlog.durable_seq:
-                self._release(record)
-                continue
-            self._backlogs[record.key] = backlog
-            if (missed := backlog.recover(record)) is not None:
-                lost.append(Lost(record.key, *missed))
-        if lost:
-            at = damages.pop() if damages and not damages[-1].was_cut else Damage(self._file.path)
-            damages.append(replace(at, lost=tuple(lost)))
-        self._damages = tuple(damages)
+        """Open the file, or a new one if it is damaged."""
+        has_leftovers, reason = found_leftovers(self._lock), None
+        try:
+            with keeping_log(self._folder):
+                self._load(may_be_new=not has_leftovers)
+        except FileDamaged as error:
+            reason = str(error)
+        # An exception may keep the damaged file open: if SQLite closed it later, it would delete the new log.
+        if reason is not None:
+            if has_leftovers and not self._options.has_a_knowing_coordinator:
+                raise StateDamaged(self._folder, reason)
+            self._damage = set_aside(self._folder, reason)
+            self._load(may_be_new=True)
         self._left_over = set(self._backlogs)
+
+    def _load(self, *, may_be_new: bool) -> None:
+        self._file = OutboxFile(self._folder, self._options.cache_bytes // 8, may_be_new=may_be_new)
+        self._backlogs = dict[RunKey, _Backlog]()
+        self._used_bytes = self._released_bytes = 0
+        self._released.clear()
+        with ExitStack() as undo:
+            undo.callback(self._file.close)
+            for found in self._file.read():
+                if isinstance(found, Record):
+                    self._recover(found)
+                else:
+                    self._backlogs[found[0]] = _Backlog.resume(*found)
+            undo.pop_all()
+
+    def _recover(self, record: Record) -> None:
+        record.parts = []  # memory may not suffice for all lines
+        backlog = self._backlogs.get(record.key) or self._begin(record.key)
+        self._used_bytes += record.size + _ROW_BYTES
+        if backlog.is_closed or record.last_seq <= backlog.durable_seq:
+            self._release(record)
+        else:
+            backlog.recover(record)
+            self._backlogs[record.key] = backlog
 
     def _insert(self, group: Sequence[Record]) -> None:
         try:

@@ -1,20 +1,23 @@
 """The SQLite file of an outbox: one row for each batch of events of a key, and one row for the state of the key.
 
-Every row has a checksum, which detects changed data. `ao_runner.outbox.salvage` reads a damaged file.
+Every row has a checksum, which detects changed data. SQLite alone reads the file and its log. A file with any damage is
+set aside whole.
 """
 
 import secrets
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from ao_runner.run_events import RunKey
 
 FILE_NAME: Final = "outbox.sqlite3"
+LOG_NAME: Final = f"{FILE_NAME}-wal"
 PAGE_BYTES: Final = 4096
 LOG_BYTES: Final = 1 << 20
 """The size at which the write-ahead log moves into the file, so that the log can be overwritten."""
@@ -26,19 +29,17 @@ _HEADER: Final = b"SQLite format 3\0" + PAGE_BYTES.to_bytes(2, "big") + b"\x02\x
 """The first bytes of a file with this page size and a write-ahead log."""
 _LAYOUT: Final = 1
 _MOST_LAYOUTS: Final = 1000
-_CREATE: Final = """
-BEGIN IMMEDIATE;
-CREATE TABLE keys (
+_DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+_TABLES: Final = (
+    """CREATE TABLE keys (
     row INTEGER PRIMARY KEY, run_id TEXT NOT NULL, attempt INTEGER NOT NULL, acknowledged_seq INTEGER NOT NULL,
     is_closed INTEGER NOT NULL, note TEXT NOT NULL, crc32 INTEGER NOT NULL, UNIQUE (run_id, attempt)
-) STRICT;
-CREATE TABLE batches (
+) STRICT""",
+    """CREATE TABLE batches (
     row INTEGER PRIMARY KEY, run_id TEXT NOT NULL, attempt INTEGER NOT NULL, first_seq INTEGER NOT NULL,
     count INTEGER NOT NULL, ends INTEGER NOT NULL, lines_crc32 INTEGER NOT NULL, crc32 INTEGER NOT NULL, lines BLOB
-) STRICT;
-PRAGMA user_version = 1;
-COMMIT;
-"""
+) STRICT""",
+)
 _INSERT: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _UPSERT: Final = """
 INSERT INTO keys VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6)
@@ -47,7 +48,7 @@ ON CONFLICT DO UPDATE SET acknowledged_seq = ?3, is_closed = ?4, note = ?5, crc3
 _DELETE: Final = "DELETE FROM batches WHERE row BETWEEN ? AND ?"
 
 
-class FileDamaged(Exception):
+class FileDamaged(sqlite3.DatabaseError):
     """The file does not contain the data that was written."""
 
 
@@ -63,10 +64,7 @@ class Progress:
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """Events of one key in one row. While they are in memory, `parts` contains their lines, each with its LF.
-
-    `is_lost`: the row exists, but its lines are not the ones that were written.
-    """
+    """Events of one key in one row. While they are in memory, `parts` contains their lines, each with its LF."""
 
     key: RunKey
     first_seq: int
@@ -75,7 +73,6 @@ class Record:
     ends: bool = False
     row: int = 0
     lines_crc32: int = 0
-    is_lost: bool = False
     parts: list[bytes] = field(default_factory=list)
 
     @property
@@ -84,92 +81,71 @@ class Record:
         return self.first_seq + self.count - 1
 
 
-def record_of(values: Sequence[Any]) -> Record | None:
-    """Return the record in a row of `batches`, with its lines; None if the row is damaged."""
-    row, run_id, attempt, first_seq, count, ends, lines_crc32, crc32, lines = values
-    if crc32 != _crc32(run_id, attempt, first_seq, count, ends, lines_crc32):
-        return None
-    key = RunKey(run_id, attempt)
-    if not isinstance(lines, bytes) or zlib.crc32(lines) != lines_crc32:
-        return Record(key, first_seq, count, row=row, is_lost=True)
-    return Record(key, first_seq, count, len(lines), bool(ends), row, lines_crc32, parts=[lines])
-
-
-def progress_of(values: Sequence[Any]) -> tuple[RunKey, Progress] | None:
-    """Return the progress in a row of `keys`; None if the row is damaged."""
-    _, run_id, attempt, acknowledged_seq, is_closed, note, crc32 = values
-    if crc32 != _crc32(run_id, attempt, acknowledged_seq, is_closed, note):
-        return None
-    return RunKey(run_id, attempt), Progress(acknowledged_seq, bool(is_closed), note)
-
-
-def _crc32(*values: object) -> int:
-    return zlib.crc32(repr(values).encode(errors="replace"))
-
-
 class OutboxFile:
     """The open file. One process owns its folder and has the only connection."""
 
-    def __init__(self, path: Path, cache_bytes: int = 1 << 21) -> None:
-        """Open the file, created if missing. SQLite caches about `cache_bytes` of it in memory.
+    def __init__(self, folder: Path, cache_bytes: int, *, may_be_new: bool) -> None:
+        """Open the file in a folder. SQLite caches about `cache_bytes` of it in memory.
+
+        With `may_be_new`, create it if it is missing or empty, and has no log.
 
         Raises:
             FileDamaged: It is not the file of an outbox.
             OSError: It cannot be created.
-            sqlite3.Error: It is damaged, or a newer version made it.
+            sqlite3.Error: It cannot be read, or a newer version made it.
         """
-        self.path = path
+        self.path = path = folder / FILE_NAME
+        log = folder / LOG_NAME
+        may_be_new = may_be_new and not (log.exists() and log.stat().st_size)
+        if not (may_be_new or path.exists()):
+            raise FileDamaged("it is missing")
         path.touch(mode=0o600)
         with path.open("rb") as file:
-            if (header := file.read(len(_HEADER))) not in {_HEADER, b""}:
+            if (header := file.read(len(_HEADER))) != _HEADER and not (may_be_new and not header):
                 raise FileDamaged(f"it begins with {header[:16]!r}")
-        self._reserve = path.parent / "reserve"
+        self._reserve = folder / "reserve"
         self._log_bytes = 0
         self._next_row = 1
         self._connection = sqlite3.connect(path, isolation_level=None)
         self._connection.text_factory = lambda stored: stored.decode(errors="replace")
-        try:
-            self._prepare(cache_bytes)
-        except BaseException:
-            self._connection.close()
-            raise
+        with ExitStack() as undo, _finding_damage():
+            undo.callback(self._connection.close)
+            self._prepare(cache_bytes, may_be_new=may_be_new)
+            undo.pop_all()
 
-    def read_keys(self) -> dict[RunKey, Progress]:
-        """Return the keys whose terminal event was not acknowledged.
-
-        Raises:
-            FileDamaged: A row is not as it was written.
-            sqlite3.Error: The file cannot be read.
-        """
-        found = dict[RunKey, Progress]()
-        for values in self._connection.execute("SELECT * FROM keys WHERE NOT is_closed"):
-            if (pair := progress_of(values)) is None:
-                raise FileDamaged(f"row {values[0]} of keys is not what was written")
-            found[pair[0]] = pair[1]
-        return found
-
-    def read_records(self) -> Iterator[Record]:
-        """Yield all batches with their lines, in the order of writing.
+    def read(self) -> Iterator[tuple[RunKey, Progress] | Record]:
+        """Check the whole file, and yield the keys that are not closed, then all batches with their lines, as written.
 
         Raises:
             FileDamaged: A row or page of the file is not as it was written.
             sqlite3.Error: The file cannot be read.
         """
-        if (problem := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise FileDamaged(problem.replace("\n", " "))
-        for values in self._connection.execute("SELECT * FROM batches ORDER BY row"):
-            record = record_of(values)
-            if record is None or (record.is_lost and values[-1] is not None):
-                raise FileDamaged(f"row {values[0]} of batches is not what was written")
-            self._next_row = record.row + 1
-            yield record
+        with _finding_damage():
+            if (problem := self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
+                raise FileDamaged(problem.replace("\n", " "))
+            for row in self._connection.execute("SELECT * FROM keys"):
+                progress = _progress_of(row)
+                if not progress.is_closed:
+                    yield RunKey(row[1], row[2]), progress
+            for row, *head, crc32, lines in self._connection.execute("SELECT * FROM batches ORDER BY row"):
+                run_id, attempt, first_seq, events, ends, lines_crc32 = head
+                if crc32 != _crc32(*head) or not _is_whole(lines, lines_crc32):
+                    raise FileDamaged(f"row {row} of batches is not what was written")
+                self._next_row = row + 1
+                key = RunKey(run_id, attempt)
+                yield Record(key, first_seq, events, len(lines), bool(ends), row, lines_crc32, [lines])
 
     def find(self, key: RunKey) -> Progress | None:
-        """Return the progress of a key."""
+        """Return the progress of a key.
+
+        Raises:
+            FileDamaged: It is not as it was written.
+            sqlite3.Error: It cannot be read.
+        """
         query = "SELECT * FROM keys WHERE run_id = ? AND attempt = ?"
-        row = self._connection.execute(query, (key.run_id, key.attempt)).fetchone()
-        pair = progress_of(row) if row else None
-        return pair[1] if pair else None
+        with _finding_damage():
+            row = self._connection.execute(query, _of(key)).fetchone()
+        return _progress_of(row) if row else None
 
     def read_lines(self, record: Record) -> bytes | None:
         """Return the lines of a batch, or None if they are not as they were written.
@@ -178,12 +154,11 @@ class OutboxFile:
             sqlite3.Error: They cannot be read now.
         """
         try:
-            row = self._connection.execute("SELECT lines FROM batches WHERE row = ?", (record.row,)).fetchone()
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
+            with _finding_damage():
+                row = self._connection.execute("SELECT lines FROM batches WHERE row = ?", (record.row,)).fetchone()
+        except FileDamaged:
             return None
-        return row[0] if row and row[0] is not None and zlib.crc32(row[0]) == record.lines_crc32 else None
+        return row[0] if row and _is_whole(row[0], record.lines_crc32) else None
 
     def insert(self, records: Sequence[Record]) -> None:
         """Make batches durable, all or none, and set the row of each.
@@ -193,8 +168,8 @@ class OutboxFile:
         """
         rows, size = list[tuple[object, ...]](), sum(record.size + PAGE_BYTES for record in records)
         for row, record in enumerate(records, self._next_row):
-            lines = None if record.is_lost else b"".join(record.parts)
-            record.row, record.lines_crc32 = row, zlib.crc32(lines or b"")
+            lines = b"".join(record.parts)
+            record.row, record.lines_crc32 = row, zlib.crc32(lines)
             head = (*_of(record.key), record.first_seq, record.count, int(record.ends), record.lines_crc32)
             rows.append((row, *head, _crc32(*head), lines))
         try:
@@ -257,11 +232,11 @@ class OutboxFile:
         """Close the file."""
         self._connection.close()
 
-    def _prepare(self, cache_bytes: int) -> None:
+    def _prepare(self, cache_bytes: int, *, may_be_new: bool) -> None:
         for setting in (
+            "locking_mode = EXCLUSIVE",  # before any access, or SQLite shares an index of the log in another file
             f"page_size = {PAGE_BYTES}",
             f"cache_size = {cache_bytes // PAGE_BYTES}",
-            "locking_mode = EXCLUSIVE",
             "temp_store = MEMORY",  # see `ao_runner.store.store_file`
             "journal_mode = WAL",
             "synchronous = FULL",
@@ -269,13 +244,16 @@ class OutboxFile:
             "wal_autocheckpoint = 0",  # see `_note_written`
         ):
             self._connection.execute(f"PRAGMA {setting}")
-        layout = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
-        if layout == 0:
-            self._connection.executescript(_CREATE)
-        elif not 0 < layout < _MOST_LAYOUTS:
-            raise FileDamaged(f"its layout is {layout}")
-        elif layout > _LAYOUT:
-            raise sqlite3.DatabaseError(f"a newer version of ao made it (layout {layout}, here {_LAYOUT})")
+        (layout,) = self._connection.execute("PRAGMA user_version").fetchone()
+        schema = self._connection.execute("SELECT sql FROM sqlite_schema WHERE sql NOTNULL ORDER BY rowid").fetchall()
+        tables = tuple(sql for (sql,) in schema)
+        if may_be_new and not (layout or tables):
+            steps = ("BEGIN IMMEDIATE", *_TABLES, f"PRAGMA user_version = {_LAYOUT}", "COMMIT")
+            self._connection.executescript(";".join(steps))
+        elif tables != _TABLES and _LAYOUT < layout < _MOST_LAYOUTS:
+            raise sqlite3.NotSupportedError(f"a newer version of ao made it (layout {layout}, here {_LAYOUT})")
+        elif tables != _TABLES or layout != _LAYOUT:
+            raise FileDamaged(f"its tables, or its layout {layout}, are not those of an outbox")
 
     def _commit(self, *steps: tuple[str, Sequence[tuple[object, ...]]]) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -308,10 +286,64 @@ class OutboxFile:
             self._checkpoint("TRUNCATE")
 
 
-def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether an error comes from the file or its schema, not from the disk or permissions."""
-    damage = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in damage
+@contextmanager
+def _finding_damage() -> Iterator[None]:
+    """Raise every error that comes from the file or its schema, and not from the disk or permissions, as one."""
+    try:
+        yield
+    except UnicodeDecodeError as error:  # Python decodes names in the schema and in messages of SQLite
+        raise FileDamaged(f"its schema contains {error.object!r}") from error
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
+            raise
+        raise FileDamaged(str(error)) from error
+
+
+@contextmanager
+def keeping_log(folder: Path) -> Iterator[None]:
+    """Restore the log of a file that is found damaged: SQLite deletes it on closing, also what it could not read."""
+    log = folder / LOG_NAME
+    content = log.read_bytes() if log.exists() else b""
+    try:
+        yield
+    except FileDamaged:
+        if content:
+            log.write_bytes(content)
+        raise
+
+
+def set_aside(folder: Path, reason: str) -> str:
+    """Rename a damaged file and its log to names that are free, and return a sentence about it.
+
+    The file comes first: a log without its file is damage, too, so that the next owner completes this.
+
+    Raises:
+        OSError: They cannot be renamed.
+    """
+    number = next(one for one in count(1) if not any(folder.glob(f"damaged-{one}-*")))
+    kept = list[str]()
+    for name in (FILE_NAME, LOG_NAME):
+        with suppress(FileNotFoundError):
+            kept.append(str((folder / name).rename(folder / f"damaged-{number}-{name}")))
+    return (
+        f"{folder / FILE_NAME} was damaged: {reason}. Kept of it: {', '.join(kept) or 'nothing'}. A new one began "
+        "without its events: runs whose end was not delivered end as attempt_lost. Check the disk"
+    )
+
+
+def _progress_of(row: Sequence[Any]) -> Progress:
+    number, run_id, attempt, acknowledged_seq, is_closed, note, crc32 = row
+    if crc32 != _crc32(run_id, attempt, acknowledged_seq, is_closed, note):
+        raise FileDamaged(f"row {number} of keys is not what was written")
+    return Progress(acknowledged_seq, bool(is_closed), note)
+
+
+def _is_whole(lines: object, crc32: int) -> bool:
+    return isinstance(lines, bytes) and zlib.crc32(lines) == crc32
+
+
+def _crc32(*values: object) -> int:
+    return zlib.crc32(repr(values).encode(errors="replace"))
 
 
 def _of(key: RunKey) -> tuple[str, int]:

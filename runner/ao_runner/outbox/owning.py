@@ -24,6 +24,8 @@ _LEFT_OVER: Final = b"in use, holds events of a dead owner\n"
 def owned(folder: Path) -> Iterator[int]:
     """Own a folder, created if missing, inside the `with` block; yield the descriptor of its lock.
 
+    The owner calls `note_own` once the file of the outbox exists: from then on a missing file is damage.
+
     Raises:
         OutboxBusy: Another process owns it.
         OSError: It cannot be created or written.
@@ -35,8 +37,6 @@ def owned(folder: Path) -> Iterator[int]:
             raise OutboxBusy(folder)
         if os.fstat(lock).st_size > 0:
             os.pwrite(lock, _LEFT_OVER, 0)
-        else:
-            note_own(lock)
         yield lock
     finally:
         os.close(lock)

@@ -336,7 +336,7 @@ def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
 
     Raises:
         OutboxUnusable: the folder cannot be read or written.
-        StateDamaged: its state is damaged, and creating it anew could lose events.
+        StateDamaged: it is damaged, and the coordinator does not know the runs in it.
         OutboxBusy: a thousand workers own one already.
     """
     make_private(places)
@@ -388,8 +388,8 @@ def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
         OutboxUnwritable: the terminal events cannot be written.
         OutboxUnreadable: the events before them cannot be read.
     """
-    for damage in outbox.damages:
-        log.error("outbox was damaged", damage=str(damage))
+    if outbox.damage is not None:
+        log.error("outbox was damaged", damage=outbox.damage)
     for key in end_unended(outbox):
         log.warning("run was lost with its worker", run_id=key.run_id, attempt=key.attempt)
     outbox.sync()

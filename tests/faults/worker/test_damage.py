@@ -1,13 +1,13 @@
 """Outboxes that were damaged while no worker was there."""
 
-import sqlite3
+import subprocess
 from collections.abc import Callable
-from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from ao_runner.outbox import Outbox
+from ao_runner.run_events import RunKey
 from tests.faults.worker.working import Home, until
 
 PLACE = Path("outboxes/local/0")
@@ -41,18 +41,25 @@ def clear_a_part(folder: Path) -> None:
         file.write(bytes(MEBIBYTE))
 
 
-def delete_the_keys(folder: Path) -> None:
-    with closing(sqlite3.connect(folder / FILE)) as connection, connection:
-        connection.execute("DELETE FROM keys")
+def flip_a_byte_of_the_log(folder: Path) -> None:
+    log = folder / f"{FILE}-wal"
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    log.write_bytes(content)
 
 
 @pytest.mark.parametrize(
-    ("damage", "is_whole"),
-    [(tear_the_end, True), (flip_a_byte, False), (clear_a_part, False), (delete_the_keys, True)],
-    ids=["torn", "flipped", "segment", "state"],
+    ("damage", "is_noticed"),
+    [
+        (tear_the_end, False),
+        (flip_a_byte_of_the_log, False),
+        (flip_a_byte, True),
+        (clear_a_part, True),
+    ],
+    ids=["torn", "log", "flipped", "part"],
 )
-def test_what_is_whole_of_a_damaged_outbox_is_delivered(
-    home: Home, damage: Callable[[Path], None], is_whole: bool
+def test_the_runs_of_a_damaged_outbox_end_once_and_no_event_is_another(
+    home: Home, damage: Callable[[Path], None], is_noticed: bool
 ) -> None:
     runs = home.submit(2, "100000 0")
     with home.worker(*OPTIONS) as worker:
@@ -60,19 +67,37 @@ def test_what_is_whole_of_a_damaged_outbox_is_delivered(
         with home.locked():
             until(lambda: is_large(home.folder / PLACE), "the outbox does not grow")
             worker.killed()
-    durable = home.durable()
+    stored = {state.run.run_id: state.last_seq for state in home.states()}
     damage(home.folder / PLACE)
+    kept = stored if is_noticed else home.durable()
 
     with home.worker(*OPTIONS) as heir:
         home.finish(heir)
 
+    home.check(runs, kept)
     assert home.outcomes() == {"attempt_lost": 2}
-    assert damage is delete_the_keys or heir.said("outbox was damaged") > 0
-    gaps = 0
     for run_id in runs:
-        seqs = [event["seq"] for event in home.events(run_id)]
-        assert all(before < after for before, after in pairwise(seqs))
-        gaps += seqs != list(range(1, len(seqs) + 1))
-        assert home.events(run_id)[-1]["error"]["details"] == {"last_seq": seqs[-1] - 1}
-        assert damage is tear_the_end or seqs[-1] > durable[run_id]
-    assert (gaps == 0) is is_whole
+        last_seq = home.events(run_id)[-1]["error"]["details"]["last_seq"]
+        assert last_seq == stored[run_id] if is_noticed else last_seq >= stored[run_id]
+    aside = home.folder / PLACE / f"damaged-1-{FILE}"
+    assert (aside.exists(), heir.said("outbox was damaged")) == (is_noticed, is_noticed)
+    assert any(str(aside) in str(entry.get("damage")) for entry in heir.log) == is_noticed
+
+
+def test_a_worker_of_a_coordinator_that_does_not_know_its_runs_does_not_start_with_a_damaged_outbox(
+    home: Home, tmp_path: Path
+) -> None:
+    place = home.folder / "outboxes" / "stdout" / "0"
+    with Outbox(place) as outbox:
+        outbox.append(RunKey("run_1", 1), 1, [b"{}"])
+    (place / FILE).write_bytes(b"no database")
+
+    for is_refused in (True, False):
+        with home.worker("--coordinator", "stdout", "--until-idle", stdin=subprocess.DEVNULL) as worker:
+            assert worker.left() == (2 if is_refused else 0), worker.other
+        if is_refused:
+            assert f"the outbox {place} is damaged: it begins with b'no database'" in worker.other[-1]
+            assert f"Delete {place / 'lock'} and start again" in worker.other[-1]
+            (place / "lock").unlink()
+        assert (place / f"damaged-1-{FILE}").exists() is not is_refused
+    assert worker.said("outbox was damaged") == 1

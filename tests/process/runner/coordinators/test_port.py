@@ -257,3 +257,24 @@ def test_a_worker_that_has_lost_its_lease_says_nothing_more(perform: Perform) ->
             assert texts(driver) == []
 
     perform(story)
+
+
+def test_an_end_whose_number_another_event_has_ends_the_run_once_behind_what_is_stored(perform: Perform) -> None:
+    """An outbox of a dead worker that has lost its last events sends it."""
+
+    async def story(driver: Driver, coordinator: Coordinator) -> None:
+        require(driver, "leases")
+        async with claimed(driver, coordinator) as assignment:
+            await coordinator.events(batch(1, said(1, "a"), said(2, "b"), said(3, "c")))
+            await coordinator.terminal(assignment.key, 2, failure(2))
+            with pytest.raises(LeaseLost):
+                await coordinator.terminal(assignment.key, 2, failure(2))
+
+        events = driver.events_of("run_1")
+        assert [(event["seq"], event["event_type"]) for event in events] == [
+            (1, "message"), (2, "message"), (3, "message"), (4, "failure")
+        ]  # fmt: skip
+        assert events[-1]["error"]["type"] == "attempt_lost"
+        assert events[-1]["error"]["details"] == {"last_seq": 3}
+
+    perform(story)

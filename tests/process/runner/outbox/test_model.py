@@ -100,7 +100,7 @@ class Model:
             elif state := states.get(key):
                 assert (state.durable_seq, state.acknowledged_seq) == (plain.durable, plain.acknowledged)
                 assert state.has_terminal == (plain.ended and plain.durable == len(plain.lines))
-        assert self.outbox.damages == ()
+        assert self.outbox.damage is None
 
 
 @given(STEPS)
