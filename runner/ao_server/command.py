@@ -18,6 +18,7 @@ from ao_runner.cli.options import (
     model_script_option,
     store_option,
 )
+from ao_runner.cli.printing import echo
 from ao_runner.errors import RunnerError
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import COORDINATOR_TOKEN
@@ -126,7 +127,8 @@ async def _serve(given: ServeArguments) -> None:
     hosting = Hosting(given["home"], os.environ, str(given["project_dir"]), script)
     policy = GatePolicy(tokens, None if demands_token else _hosts(given, port))
     receivers = ReceiverPolicy(allows_private=given["private_webhooks"] or is_loopback(given["host"]))
-    environ = dict(os.environ) if tokens is None else {**os.environ, COORDINATOR_TOKEN: tokens["worker"]}
+    # Every user of this host can see arguments; only this user can see variables.
+    environ = {**os.environ, "AO_STORE": given["store"]} | ({COORDINATOR_TOKEN: tokens["worker"]} if tokens else {})
     beside = WorkerBeside(_worker(given, _own_address(listener)), environ)
     app, gate = build_application(access, hosting, policy, receivers, beside)
     config = uvicorn.Config(
@@ -179,20 +181,17 @@ def _shown(host: str) -> str:
 
 
 def _say_where(address: str, given: ServeArguments, tokens: "dict[Role, str] | None") -> None:
-    click.echo(f"ao: serving {StorePlace(given['home'], given['store']).name} at {address}", err=True)
+    echo(f"ao: serving {StorePlace(given['home'], given['store']).name} at {address}", err=True)
     if tokens is not None:
-        click.echo(
-            f"ao: log in with a token of {given['home'] / 'server' / 'tokens.json'} (client or reader)", err=True
-        )
+        echo(f"ao: log in with a token of {given['home'] / 'server' / 'tokens.json'} (client or reader)", err=True)
     if not given["with_worker"]:
-        click.echo("ao: no worker is started here; runs wait for one: ao worker", err=True)
+        echo("ao: no worker is started here; runs wait for one: ao worker", err=True)
 
 
 def _worker(given: ServeArguments, address: str) -> list[str]:
     """Return the command of the worker beside the server; empty if there is none."""
     return [
         sys.executable, "-m", "ao_runner", "worker", "--drain-at-eof", "--home", str(given["home"]),
-        "--store", given["store"], "--concurrency", str(given["concurrency"]),
-        "--orchestrator", address,
+        "--concurrency", str(given["concurrency"]), "--orchestrator", address,
         *(part for profile in given["profiles"] for part in ("--profile", profile)),
     ] if given["with_worker"] else []  # fmt: skip

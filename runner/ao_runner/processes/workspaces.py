@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from ao_lifeline.removal import remove_tree
+from ao_protocol.addresses import without_credentials
 from ao_runner.errors import RunnerError
 from ao_runner.home import take_lock
 from ao_runner.processes.spawn import run_to_end
@@ -192,7 +193,7 @@ class Git:
         except OSError as error:
             raise WorkspaceProblem(f"git {arguments[0]}: {error}") from error
         if ended.exit_code:
-            said = ended.stderr.strip().removeprefix("fatal: ")[-500:]
+            said = without_credentials(ended.stderr.strip().removeprefix("fatal: "))[-500:]
             raise WorkspaceProblem(f"git {arguments[0]} failed in {at}: {said or f'exit code {ended.exit_code}'}")
         return ended.stdout.removesuffix("\n")
 
