@@ -147,9 +147,10 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=1024)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: DNS cannot hold the name
         advice = "choose another --port, or 0 for a free one"
-        raise _AddressRefused(f"cannot listen on {host} port {port}: {error.strerror or error}; {advice}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise _AddressRefused(f"cannot listen on {host} port {port}: {reason}; {advice}") from error
     # Connections inherit it. asyncio sets it for sockets of its own only, and without it each answer takes 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -58,6 +58,11 @@ def escaped_json(text: str) -> str:
     return _ODD.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
+def escaped_line(line: bytes) -> bytes:
+    """Return a line of JSON in the same way; the same object if nothing was escaped."""
+    return line if line.isascii() and b"\x7f" not in line else escaped_json(line.decode()).encode()
+
+
 def echo(
     text: str = "", *, err: bool = False, nl: bool = True, fg: str | None = None, bold: bool | None = None
 ) -> None:
@@ -70,13 +75,11 @@ def print_styled(text: str) -> None:
     click.echo(text)
 
 
-def print_exactly(text: str, *, is_json: bool = False) -> None:
-    """Print a text of others for programs: at a terminal as `plain_text` or `escaped_json`, elsewhere every byte."""
-    nl = not text.endswith("\n")
-    if sys.stdout.isatty():
-        click.echo(escaped_json(text) if is_json else plain_text(text), nl=nl)
-    else:
-        click.echo(text.encode(sys.stdout.encoding, "backslashreplace"), nl=nl)
+def print_exactly(text: str) -> None:
+    """Print a result: at a terminal as `plain_text`, elsewhere every byte."""
+    is_shown = sys.stdout.isatty()
+    shown = plain_text(text) if is_shown else text.encode(sys.stdout.encoding, "backslashreplace")
+    click.echo(shown, nl=not text.endswith("\n"))
 
 
 def console(*, err: bool = False, **options: Any) -> "Console":  # noqa: ANN401  # those of rich

@@ -38,7 +38,7 @@ from ao_protocol.events import (
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.message_tail import MessageTail
 from ao_runner.cli.options import Style, wants_colour
-from ao_runner.cli.printing import console, echo, escaped_json, plain_text, shorten
+from ao_runner.cli.printing import console, echo, escaped_line, plain_text, shorten
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import NOT_DESCRIBED, Relayed
 from ao_runner.runs.run import Listener, Ready
@@ -208,7 +208,6 @@ class EventLines:
         self._terminal_only = terminal_only
         self._is_read = True
         self._descriptor = sys.stdout.fileno()
-        self._is_terminal = sys.stdout.isatty()
         self._unread = bytearray()
         self._wanting_room: list[Callable[[], None]] = []
         self._unwritable: OSError | None = None
@@ -235,8 +234,7 @@ class EventLines:
         if not self._is_read or (self._terminal_only and relayed.event_type not in {"result", "failure"}):
             return
         had_unread = bool(self._unread)
-        shown = escaped_json(relayed.line.decode()).encode() if self._is_terminal else relayed.line
-        self._unread += shown + b"\n"
+        self._unread += escaped_line(relayed.line) + b"\n"
         if not had_unread:
             self._write_what_is_taken()
             if self._unread:

@@ -30,9 +30,9 @@ from ao_runner.cli.printing import (
     MOST_SHOWN,
     counted,
     echo,
+    escaped_json,
     leave_if_damaged,
     print_document,
-    print_exactly,
     print_table,
     short_time,
     shorten,
@@ -247,7 +247,7 @@ def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
     """Print an event. Raise ValueError where it is none."""
     if narrator is None:
         json.loads(stored.line)
-        print_exactly(stored.line, is_json=True)
+        echo(escaped_json(stored.line))
         return
     event = parse_event(stored.line.encode())
     for line in narrator.tell(event):
