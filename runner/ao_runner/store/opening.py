@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote_to_bytes
 
 from ao_protocol.addresses import Address
 from ao_runner.errors import RunnerError
@@ -77,4 +77,8 @@ def _parsed(url: str) -> Address:
     address = Address.parse(url)
     if address is None or address.scheme not in _SCHEMES or "#" in url or not _PARAMETERS.fullmatch(address.query):
         raise NoSuchStore
+    try:
+        unquote_to_bytes(url).decode()
+    except UnicodeError:
+        raise NoSuchStore from None
     return address
