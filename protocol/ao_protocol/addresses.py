@@ -14,8 +14,9 @@ _ADDRESS: Final = re.compile(
 )
 _SECRET_NAME: Final = re.compile(
     r"passw|passphrase|secret|credential|api.?key|token(?!s|iz)"
-    r"|(?<![a-z])(?:auth|authorization|bearer|cookie|keys?|pass|pat|pwd|sig|signature)(?![a-z])"
+    r"|(?<![a-z])(?:auth|authorization|bearer|cookie|keys?|pass|pat|sig|signature)(?![a-z])|[^a-z]pwd(?![a-z])"
 )
+"""`PWD` alone is a folder."""
 _PARAMETER: Final = re.compile(r"(?<![\w.-])([\w.-]{1,64})=([^\s&;,'\"<>()]+)")
 
 

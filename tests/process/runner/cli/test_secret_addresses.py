@@ -107,10 +107,10 @@ def test_messages_of_others_lose_users_passwords_and_tokens(said: str, told: str
 
 
 def test_the_names_of_secrets_are_known() -> None:
-    names = ["API_KEY", "GITHUB_TOKEN", "PGPASSWORD", "CLIENT_SECRET", "X_AUTH", "accessToken", "AWS_ACCESS_KEY_ID"]
+    names = ["API_KEY", "GITHUB_TOKEN", "PGPASSWORD", "CLIENT_SECRET", "DB_PWD", "accessToken", "AWS_ACCESS_KEY_ID"]
     assert [name for name in names if not is_secret_name(name)] == []
     assert [
-        name for name in ["PATH", "MONKEY", "KEYBOARD", "MAX_TOKENS", "AUTHOR", "COMPAT"] if is_secret_name(name)
+        name for name in ["PATH", "MONKEY", "KEYBOARD", "MAX_TOKENS", "AUTHOR", "PWD", "OLDPWD"] if is_secret_name(name)
     ] == []
 
 
