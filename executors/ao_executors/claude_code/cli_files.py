@@ -101,7 +101,7 @@ class ApiErrorLog(PrivateText):
 def words_of(entry: str) -> str:
     """Return the message in the error body of the APIs of Anthropic, AWS and Google; for others, the whole body."""
     text = _STATUS.sub("", entry, count=1).strip()
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         text = _message_in(json.loads(text)) or text
     return shortened(text)
 

@@ -434,7 +434,7 @@ class _ProcessTransport(Transport):
 
 def _message_on(line: bytes) -> dict[str, Any] | None:
     if line.startswith(b"{"):
-        with suppress(ValueError):  # node prints a debugged object as `{ a: 1 }`
+        with suppress(ValueError, RecursionError):  # node prints a debugged object as `{ a: 1 }`
             message: dict[str, Any] = json.loads(line)
             return message
     return None

@@ -85,7 +85,7 @@ def _load(path: Path) -> JsonValue:
     except ImportError as error:
         message = f"{path} is YAML, and PyYAML is not installed; pip install 'ao-executor-protocol[cli]' or write JSON"
         raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _invalid(f"$.script_file: {path} cannot be read: {error}") from error
 
 

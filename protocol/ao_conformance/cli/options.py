@@ -249,7 +249,7 @@ def read_base(path: Path | None) -> Mapping[str, Any]:
         return {}
     try:
         base = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"{path} is not JSON: {error}", param_hint="--base") from error
     if not isinstance(base, dict):
         raise click.BadParameter(f"{path} does not contain a JSON object", param_hint="--base")

@@ -95,7 +95,7 @@ def _is_result(message: Message, body: Body) -> bool:
         return text == body.result_text
     try:
         return bool(json.loads(text) == body.result_data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
