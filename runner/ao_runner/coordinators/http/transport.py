@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeGuard
@@ -320,7 +321,11 @@ def _proxy(url: str) -> str | None:
 
     parts = urlsplit(url)
     proxies = getproxies()
-    return None if proxy_bypass(parts.hostname or "") else proxies.get(parts.scheme) or proxies.get("all")
+    found = None if proxy_bypass(parts.hostname or "") else proxies.get(parts.scheme) or proxies.get("all")
+    if found is not None and not re.match(r"(https?|socks5h?)://", shown_address(found)):
+        advice = "write http_proxy, https_proxy or all_proxy as http://user:password@host:port, percent-encoded"
+        raise CoordinatorUnusable(shown_address(url), "its proxy in the environment is no address", advice)
+    return found
 
 
 def _is_address(url: str) -> bool:

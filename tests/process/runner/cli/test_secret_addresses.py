@@ -125,3 +125,14 @@ def test_no_command_shows_the_password_of_a_coordinator(url: str, tmp_path: Path
 
         assert called.exit_code == 2
         assert CANARY not in called.stdout + called.stderr
+
+
+@pytest.mark.parametrize("proxy", ["http://u:canaryPw42/y@127.0.0.1:1", "http://u:canaryPw42", "odd://u:canaryPw42@h"])
+def test_a_proxy_that_is_no_address_is_refused_without_its_password(proxy: str, tmp_path: Path) -> None:
+    called = Ao(tmp_path)("worker", "--coordinator", "http://coordinator.example", http_proxy=proxy)
+
+    assert (called.exit_code, called.stdout) == (2, "")
+    assert called.stderr == (
+        "Error: coordinator http://coordinator.example cannot be used: its proxy in the environment is no address;"
+        " write http_proxy, https_proxy or all_proxy as http://user:password@host:port, percent-encoded\n"
+    )
