@@ -161,7 +161,8 @@ class Progress:
 
     def _show(self, text: str) -> None:
         if self._shows:
-            click.echo(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
+            line = f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}"
+            click.echo(line.encode(), nl=False, err=True)  # as bytes, since `ao` lets no text move the cursor
 
 
 def not_started(program: str, error: OSError) -> click.UsageError:

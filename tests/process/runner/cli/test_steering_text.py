@@ -15,7 +15,7 @@ from tests.process.runner.cli.calling import Ao, at_a_terminal, miniature, read_
 STEERER = miniature("steers_the_terminal")
 STEERING = "seen\x1b]52;c;aGk=\x07\x1b[31mred\x9b2J\x9d52;c;aGk=\x9c\b\x7f\rover\u202ekcab"
 CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-OUR_OWN = re.compile(r"\r\n|\x1b\[(?!31mred)[0-9;]*m|\x1b\[\?25[hl]|\r?\x1b\[2K|\x1b\[1A|\r(?=\x1b|$)")
+OUR_OWN = re.compile(r"\r\n|\x1b\[(?!31mred)[0-9;]*m|\x1b\[\?25[hl]|\r?\x1b\[2K|\x1b\[1A|\r(?=\x1b|$)|\x1b\[K")
 """The colours and the drawing of the progress."""
 
 CALLS: Mapping[str, list[list[str]]] = {
@@ -154,6 +154,15 @@ def test_top_draws_no_text_that_steers(steered: Ao) -> None:
 
     assert "queued" in shown
     assert steering_in(re.sub(r"\x1b\[(\?1049h|H|\?25l)", "", shown)) == []
+
+
+def test_the_progress_of_the_suite_stays_on_one_line(steered: Ao) -> None:
+    arguments = ["conformance", "run", "--only", "describe", "--only", "start", "--", STEERER]
+    with at_a_terminal(steered, *arguments) as (process, ours):
+        shown = read_until(ours).decode()
+        process.wait(60)
+
+    assert re.search(r"\r\x1b\[K1/[0-9]+", shown)
 
 
 def test_a_result_in_a_pipe_has_every_byte(steered: Ao) -> None:
