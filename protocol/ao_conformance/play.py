@@ -61,7 +61,7 @@ class _Player:
         self.surroundings = surroundings
         self.scratch = scratch
         self.dice = dice
-        self.transcript = Transcript(surroundings.stop)
+        self.transcript = Transcript(surroundings.stop, surroundings.redactor)
         self.project_dir = scratch / "project"
         self.project_dir.mkdir()
         for name, text in vector.source.get("files", {}).items():

@@ -16,6 +16,7 @@ from ao_conformance.driver.leftovers import temporary_folder
 from ao_conformance.driver.process import Process, Start
 from ao_conformance.driver.transcript import Stopped, Transcript
 from ao_conformance.judging.judge import judge, judged_in
+from ao_conformance.masking import redactor_of
 from ao_conformance.model_stand_in import ECHO, LINGER, NoModel, echoed, wanted_prompt
 from ao_conformance.placeholders import CannotFill, NoSession
 from ao_conformance.play import play
@@ -157,7 +158,7 @@ class Stage:
         self._tell = tell
         self._began, self._started_at = time.monotonic(), datetime.now(UTC)
         subject = Subject(plan.command, describe(plan), plan.base, plan.environment, shell_tool=plan.shell_tool)
-        self._surroundings = Surroundings(subject)
+        self._surroundings = Surroundings(subject, redactor_of(plan.environment))
         self._knows_echo = False
 
     def play(self, vectors: Sequence[ProcessVector], level: str) -> Plays:

@@ -18,6 +18,7 @@ from ao_conformance.driver.transcript import Transcript
 from ao_conformance.model_stand_in import MODEL_URL, StandIn
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import ProcessVector
+from ao_protocol.redaction import NO_SECRETS, Redactor
 
 USUAL: Final = {"USER": "tester", "LOGNAME": "tester", "SHELL": "/bin/sh", "TERM": "dumb"}
 """Variables that most systems set. A separate vector tests that an executor works without them."""
@@ -38,6 +39,8 @@ class Surroundings:
     """The parts of the environment that are the same for every play with one executable."""
 
     subject: Subject
+    redactor: Redactor = NO_SECRETS
+    """It removes the secrets of the tester from what is kept of a play."""
     stop: threading.Event = field(default_factory=threading.Event)
     """A flag that ends every play when it is set."""
     began_clock: float = field(default_factory=time.time)

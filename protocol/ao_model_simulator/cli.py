@@ -79,7 +79,7 @@ def command(
                 _wait_for_end(stop, exit_with_stdin=exit_with_stdin)
             _report(simulator.find_problems(strict=strict))
     except (ScriptError, OSError) as error:
-        click.echo(f"model-sim: {error}", err=True)
+        _tell(str(error))
         sys.exit(EXIT_UNUSABLE)
 
 
@@ -99,8 +99,15 @@ def _exports(url: str) -> str:
 
 def _report(problems: list[str]) -> None:
     if problems:
-        click.echo("\n".join(f"model-sim: {problem}" for problem in problems), err=True)
+        for problem in problems:
+            _tell(problem)
         sys.exit(EXIT_NOT_SATISFIED)
+
+
+def _tell(problem: str) -> None:
+    """Write a problem to stderr. It may quote requests and scripts, whose text must not steer the terminal."""
+    text = "".join(character for character in problem if character.isprintable() or character in "\n\t")
+    click.echo(f"model-sim: {text}", err=True)
 
 
 @contextmanager

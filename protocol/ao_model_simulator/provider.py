@@ -68,7 +68,7 @@ def text_block(text: str) -> dict[str, Any]:
 def tool_use_block(call_id: object, name: object, arguments: object) -> dict[str, Any]:
     """Return a tool call as a content block. Arguments that are JSON text are parsed."""
     if isinstance(arguments, str):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             arguments = json.loads(arguments)
     return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 

@@ -333,7 +333,7 @@ def _parse(path: Path) -> object:
     if path.suffix.lower() not in YAML_SUFFIXES:
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ScriptError(path, [f"the script is not JSON: {error}"]) from error
         return document
     try:
@@ -342,7 +342,7 @@ def _parse(path: Path) -> object:
         raise ScriptError(path, ["a YAML script needs PyYAML, which the extra [cli] installs"]) from error
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ScriptError(path, [f"the script is not YAML: {error}"]) from error
     return document
 

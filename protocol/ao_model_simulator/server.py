@@ -27,6 +27,8 @@ from ao_model_simulator.replies import Cut, Pause, Reply, Send, Stall, Step, jso
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 64
 CLOSE_SECONDS: Final = 5.0
+MAX_DEPTH: Final = 200
+"""The levels of a body. A deeper one could be parsed, but not be recorded or shown any more."""
 _OWN_HOST: Final = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?", re.IGNORECASE)
 _LETTER_OF_SEVERAL_BYTES: Final = re.compile(rb"[\xc2-\xf4]")
 
@@ -120,6 +122,19 @@ class LoopbackServer(socketserver.BaseServer):
                 connection.shutdown(socket.SHUT_WR)
 
 
+def _parsed(text: str) -> JsonValue:
+    """Return the JSON of a body; the text if it is none, or nested deeper than a service accepts."""
+    try:
+        document: JsonValue = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    level = [document]
+    for _ in range(MAX_DEPTH):
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [each for values in inner for each in values]
+    return text if level else document
+
+
 class ConnectionHandler(BaseHTTPRequestHandler):
     """Reads the requests of one connection and performs the replies."""
 
@@ -142,10 +157,7 @@ class ConnectionHandler(BaseHTTPRequestHandler):
             return
         document: JsonValue = None
         if text := body.decode("utf-8", errors="replace"):
-            try:
-                document = json.loads(text)
-            except ValueError:
-                document = text
+            document = _parsed(text)
         headers = redact_headers(dict(self.headers.items()))
         self._perform(self.server.respond(ModelRequest(self.command, redact_path(self.path), headers, document)))
 

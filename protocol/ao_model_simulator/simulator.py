@@ -28,6 +28,12 @@ CONTROL_PREFIX: Final = "/_sim/"
 DEFAULT_MODEL: Final = "claude-simulated"
 DEFAULT_POLL_SECONDS: Final = 10.0
 LONGEST_POLL_SECONDS: Final = 60.0
+UNREADABLE_BODY: Final = {
+    "anthropic": "The request body is not valid JSON",
+    "openai": "We could not parse the JSON body of your request.",
+    "gemini": "Invalid JSON payload received.",
+}
+"""The words of each service for a body that it cannot parse."""
 
 
 class ScriptNotSatisfied(AssertionError):
@@ -197,8 +203,14 @@ class ModelSimulator:
         """Return the reply to a request, after recording the request."""
         if request.route.startswith(CONTROL_PREFIX):
             return self._control_reply(request)
-        if provider := find_provider(request.method, request.path):
-            return self._model_reply(provider, request)
+        if isinstance(request.body, str):
+            self._record(request, Decision(Verdict.UNEXPECTED, problems=("the body of a request is no valid JSON",)))
+            provider = nearest_provider(request.path)
+            return error_reply(
+                provider, ModelError(400, UNREADABLE_BODY[provider.kind.partition("-")[0]]), request.path
+            )
+        if found := find_provider(request.method, request.path):
+            return self._model_reply(found, request)
         document = side_document(request, self.script.model or DEFAULT_MODEL)
         if document is not None:
             self._record(request, Decision(Verdict.SIDE))

@@ -6,9 +6,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-import click
-
 from ao_runner.cli.options import ORDERED_EXIT_CODE
+from ao_runner.cli.printing import echo
 from ao_runner.runs.run_request import on_signals
 from ao_runner.store.ownership import Owner, host_name
 
@@ -70,10 +69,10 @@ class WorkerBeside:
             self._pid = None
             if code == ORDERED_EXIT_CODE:
                 self._wanted.clear()
-                click.echo("ao: the worker was drained; the page Workers, or the next start, starts it again", err=True)
+                echo("ao: the worker was drained; the page Workers, or the next start, starts it again", err=True)
                 await self._wanted.wait()
             else:
-                click.echo(f"ao: the worker ended with exit code {code}, and is started again", err=True)
+                echo(f"ao: the worker ended with exit code {code}, and is started again", err=True)
                 await asyncio.sleep(PAUSE_SECONDS)
 
 

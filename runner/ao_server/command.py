@@ -19,6 +19,7 @@ from ao_runner.cli.options import (
     model_script_option,
     store_option,
 )
+from ao_runner.cli.printing import echo
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_folder
 from ao_runner.model_script import read_model_script
@@ -143,7 +144,8 @@ async def _serve(given: ServeArguments) -> None:
     access = StoreAccess(StorePlace(given["home"], given["store"]), f"server-{os.getpid()}")
     hosting = Hosting(given["home"], os.environ, str(given["project_dir"]), script)
     receivers = ReceiverPolicy(allows_private=given["private_webhooks"] or is_loopback(given["host"]))
-    environ = dict(os.environ) if tokens is None else {**os.environ, COORDINATOR_TOKEN: tokens["worker"]}
+    # Every user of this host can see arguments; only this user can see variables.
+    environ = {**os.environ, "AO_STORE": given["store"]} | ({COORDINATOR_TOKEN: tokens["worker"]} if tokens else {})
     beside = WorkerBeside(_worker(given, _own_address(listener)), environ)
     app, gate = build_application(access, hosting, policy, receivers, beside)
     connections = fitting_connections(given["max_connections"])
@@ -171,9 +173,10 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: DNS cannot hold the name
         advice = "choose another --port, or 0 for a free one"
-        raise _AddressRefused(f"cannot listen on {host} port {port}: {error.strerror or error}; {advice}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise _AddressRefused(f"cannot listen on {host} port {port}: {reason}; {advice}") from error
     # Connections inherit it. asyncio sets it for sockets of its own only, and without it each answer takes 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
@@ -207,24 +210,21 @@ def _shown(host: str) -> str:
 def _say_where(address: str, given: ServeArguments, tokens: "Mapping[Role, str] | None", connections: int) -> None:
     if connections < (wanted := given["max_connections"]):
         advice = "raise the limit of open files (ulimit -n) for more"
-        click.echo(f"ao: at most {connections} connections at a time instead of {wanted}; {advice}", err=True)
-    click.echo(f"ao: serving {StorePlace(given['home'], given['store']).name} at {address}", err=True)
+        echo(f"ao: at most {connections} connections at a time instead of {wanted}; {advice}", err=True)
+    echo(f"ao: serving {StorePlace(given['home'], given['store']).name} at {address}", err=True)
     if tokens is not None:
-        click.echo(
-            f"ao: log in with a token of {given['home'] / 'server' / 'tokens.json'} (client or reader)", err=True
-        )
+        echo(f"ao: log in with a token of {given['home'] / 'server' / 'tokens.json'} (client or reader)", err=True)
     who = "every user of this machine can" if tokens is None else "whoever has the token of a client or worker can"
     advice = "; --token demands tokens" if tokens is None else ""
-    click.echo(f"ao: {who} run any program as the user of this server, by a profile that is a path{advice}", err=True)
+    echo(f"ao: {who} run any program as the user of this server, by a profile that is a path{advice}", err=True)
     if not given["with_worker"]:
-        click.echo("ao: no worker is started here; runs wait for one: ao worker", err=True)
+        echo("ao: no worker is started here; runs wait for one: ao worker", err=True)
 
 
 def _worker(given: ServeArguments, address: str) -> list[str]:
     """Return the command of the worker beside the server; empty if there is none."""
     return [
         sys.executable, "-P", "-m", "ao_runner", "worker", "--drain-at-eof", "--home", str(given["home"]),
-        "--store", given["store"], "--concurrency", str(given["concurrency"]),
-        "--orchestrator", address,
+        "--concurrency", str(given["concurrency"]), "--orchestrator", address,
         *(part for profile in given["profiles"] for part in ("--profile", profile)),
     ] if given["with_worker"] else []  # fmt: skip

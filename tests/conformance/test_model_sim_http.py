@@ -213,3 +213,67 @@ def test_one_script_serves_all_apis_in_the_order_of_arrival() -> None:
         assert {request.headers["traceparent"] for request in sim.requests} == {"00-a"}
         kinds = [record["kind"] for record in get_json(sim, "/_sim/requests?at_least=4")["requests"]]
     assert kinds == ["anthropic", "openai-chat", "openai-responses", "gemini"]
+
+
+FACES = {
+    "/v1/messages": {
+        "type": "error",
+        "error": {"type": "invalid_request_error", "message": "The request body is not valid JSON"},
+    },
+    "/v1/messages/count_tokens": {
+        "type": "error",
+        "error": {"type": "invalid_request_error", "message": "The request body is not valid JSON"},
+    },
+    "/v1/chat/completions": {
+        "error": {
+            "message": "We could not parse the JSON body of your request.",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": None,
+        }
+    },
+    "/v1/responses": {
+        "error": {
+            "message": "We could not parse the JSON body of your request.",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": None,
+        }
+    },
+    "/v1beta/models/m:generateContent": {
+        "error": {"code": 400, "message": "Invalid JSON payload received.", "status": "INVALID_ARGUMENT"}
+    },
+}
+UNREADABLE = {
+    "200,000 levels": b'{"a":' + b"[" * 200_000,
+    "closed": b"[" * 200_000 + b"]" * 200_000,
+    "900 levels": b'{"messages":' + b"[" * 900 + b"]" * 900 + b"}",
+    "5,000 digits": b'{"max_tokens":' + b"9" * 5000 + b"}",
+    "no JSON": b"max_tokens=1",
+}
+
+
+@pytest.mark.parametrize("path", FACES)
+@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_body_that_no_service_can_parse_gets_the_services_400(path: str, body: bytes) -> None:
+    with simulate({"text": "Hi."}) as sim:
+        connection = connect(sim)
+        connection.request("POST", path, body)
+        response = connection.getresponse()
+        told = response.status, json.loads(response.read())
+        connection.request("GET", "/_sim/requests")  # the connection, and the record of requests, go on
+        recorded = json.loads(connection.getresponse().read())
+        connection.close()
+
+        assert sim.answers_left == 1
+        assert sim.find_problems() == ["the body of a request is no valid JSON"]
+    assert told == (400, FACES[path])
+    assert len(recorded["requests"]) == 1
+
+
+def test_arguments_of_a_tool_that_nest_too_deep_stay_a_text() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "[" * 200_000}}
+    messages = [{"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "user", "content": "Go on."}]
+    with simulate({"text": "Hi."}) as sim:
+        status, _, _ = ask(sim, "POST", "/v1/chat/completions", {"model": "m", "messages": messages})
+        assert (status, sim.requests[0].messages[0]["content"][0]["input"]) == (200, "[" * 200_000)

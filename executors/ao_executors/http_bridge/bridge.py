@@ -389,7 +389,7 @@ class Gateway:
             answer = read_json(text) if status < 300 and text else {"detail": text.decode(errors="replace")}
         except TimeoutError as error:
             raise Unanswered("no answer in time") from error
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise Unanswered(f"{type(error).__name__}: {error}") from error
         return status, answer if isinstance(answer, dict) else {}
 

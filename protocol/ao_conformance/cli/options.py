@@ -15,12 +15,15 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ao_conformance.masking import masked, redactor_of
 from ao_conformance.reports import REPORT_KINDS, ReportNotWritten, terminal_text, wants_colours, write_report
 from ao_conformance.reports.writing import is_device
 from ao_conformance.subject import USUAL_SHELL_TOOL
 from ao_conformance.tally import KnownFailing, KnownFailingError, load_known_failing
 from ao_conformance.vectors import requirements_by_id
 from ao_conformance.verdict import SuiteResult, VectorResult, Verdict
+from ao_protocol.addresses import is_secret_name
+from ao_protocol.redaction import MASK
 
 EXIT_NOT_GIVEN: Final = 2
 STDOUT: Final = Path("-")
@@ -48,7 +51,11 @@ shell_tool_option: Final = click.option(
     help="Tool of the executor that runs a command, and the field of its input with the command.",
 )
 variables_option: Final = click.option(
-    "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Environment variable for the executor. Repeatable."
+    "--env",
+    "variables",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Environment variable for the executor. Nothing shows its value if NAME is that of a secret. Repeatable.",
 )
 list_option: Final = click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
 quiet_option: Final = click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
@@ -100,10 +107,11 @@ def _try_to_write(path: Path) -> None:
 
 
 def finish(context: click.Context, result: SuiteResult, asked: Sequence[AskedReport]) -> None:
-    """Print the result, write the reports, and exit with the code of the result.
+    """Print the result, write the reports, and exit with the code of the result. Nothing shows a secret of the tester.
 
     One failed write does not prevent the others. It turns an exit code of 0 into 2.
     """
+    result = masked(result, redactor_of({**os.environ, **read_variables(context.params.get("variables", ()))}))
     to_give = [partial(write_report, kind, path, result) for kind, path in asked]
     if not any(path == STDOUT for _, path in asked):
         to_give.insert(0, partial(_print, result))
@@ -153,7 +161,8 @@ class Progress:
 
     def _show(self, text: str) -> None:
         if self._shows:
-            click.echo(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
+            line = f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}"
+            click.echo(line.encode(), nl=False, err=True)  # as bytes, since `ao` lets no text move the cursor
 
 
 def not_started(program: str, error: OSError) -> click.UsageError:
@@ -241,7 +250,7 @@ def read_base(path: Path | None) -> Mapping[str, Any]:
         return {}
     try:
         base = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"{path} is not JSON: {error}", param_hint="--base") from error
     if not isinstance(base, dict):
         raise click.BadParameter(f"{path} does not contain a JSON object", param_hint="--base")
@@ -277,4 +286,8 @@ def repeated(
 ) -> tuple[str, ...]:
     """Return the options of `run` that change the test, for the line that reproduces a failure."""
     tool = () if shell_tool == USUAL_SHELL_TOOL else ("--shell-tool", ":".join(shell_tool))
-    return (*(("--base", str(base)) if base else ()), *tool, *(part for text in variables for part in ("--env", text)))
+    told = [
+        f"{name}={MASK}" if is_secret_name(name) else f"{name}={value}"
+        for name, value in read_variables(variables).items()
+    ]
+    return (*(("--base", str(base)) if base else ()), *tool, *(part for text in told for part in ("--env", text)))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ao_conformance.verdict import INTERRUPTED, TranscriptEntry
+from ao_protocol.redaction import NO_SECRETS, Redactor
 
 MAX_ENTRIES: Final = 2_000
 """The maximum number of entries, beside those of `TOLD_ALWAYS`; the judge sees everything."""
@@ -43,9 +44,10 @@ class Stopped(Exception):
 
 
 class Transcript:
-    """The clock and the entries of one play. Its waits raise `Stopped` when `stop` is set."""
+    """The clock and the entries of one play, without secrets. Its waits raise `Stopped` when `stop` is set."""
 
-    def __init__(self, stop: threading.Event | None = None) -> None:
+    def __init__(self, stop: threading.Event | None = None, redactor: Redactor = NO_SECRETS) -> None:
+        self._redactor = redactor
         self._stop = stop or threading.Event()
         self._began = time.monotonic()
         self.began_clock = time.time()
@@ -64,7 +66,8 @@ class Transcript:
 
     def note(self, channel: str, text: str | bytes, process: int = 0) -> None:
         """Add an entry, shortened if it is long."""
-        entry = TranscriptEntry(round(self.seconds(), 3), channel, shown(text), process)
+        told = self._redactor.data(text) if isinstance(text, bytes) else self._redactor.text(text)
+        entry = TranscriptEntry(round(self.seconds(), 3), channel, shown(told), process)
         with self.changed:
             if len(self._entries) < MAX_ENTRIES or channel in TOLD_ALWAYS:
                 self._entries.append(entry)

@@ -38,6 +38,9 @@ _MARKUP: Final = re.compile(r"[\\`*\[\]~$#]|(?<![^\W_])_|_(?![^\W_])")
 _AS_ENTITY: Final = re.compile(r"[<>&|@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 """The text that a backslash does not escape in every dialect: tags, entities, table cells, mentions, bare links."""
 
+_TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
+"""The beginning of a tag. In fenced code it has no effect, but not every reader of Markdown knows fences."""
+
 
 def html_text(result: SuiteResult) -> str:
     """Return the web page: one file, no network, no script. The executable's output is in it as text only."""
@@ -163,7 +166,8 @@ def _transcript_text(vector: VectorResult, line: int | None) -> str:
     for row in excerpt(transcript_rows(vector.transcript, line), MARKDOWN_ROWS):
         lines += [f"   … {row.left_out:,} left out"] if row.left_out else []
         begin = f"{'>' if row.marked else ' '}{row.seconds:8.3f} {row.channel:>6} {row.line or '':>4}"
-        lines.append(f"{begin}  {one_line(row.text, MAX_LINE)}".rstrip())
+        text = _TAG.sub(r"\\x3c", one_line(row.text, MAX_LINE))
+        lines.append(f"{begin}  {text}".rstrip())
     return "\n".join(lines)
 
 

@@ -75,7 +75,7 @@ class Stdin:
         try:
             document = json.loads(line)
             kind = str(document.get("type"))
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             self._journal.note("no_object", text=line[:200].decode(errors="replace"))
             return
         if self.invocation is not None:

@@ -2,9 +2,10 @@
 
 import io
 import os
+import re
 import select
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from ao_runner.errors import EXIT_INTERRUPTED
 
@@ -37,6 +38,7 @@ def main() -> None:
     """Run the command line and exit."""
     fill_closed_streams()
     have_stdout_wait()
+    sys.stdout, sys.stderr = _PlainStream(sys.stdout), _PlainStream(sys.stderr)
     try:
         from ao_runner.cli.program import program
 
@@ -85,3 +87,23 @@ class _WaitingFile(io.FileIO):
         while (written := super().write(data)) is None:
             select.select([], [self.fileno()], [])
         return written
+
+
+_STEERING: Final = re.compile("\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+"""Control characters but tab, newline and the sequences for colours."""
+
+
+class _PlainStream(io.TextIOWrapper):
+    """A standard stream that leaves control characters out of every text, also out of tracebacks and of usage errors.
+
+    Bytes are written as they are. Text that cannot be encoded is escaped.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        buffered = bool(getattr(stream, "line_buffering", True))
+        super().__init__(stream.buffer, stream.encoding, "backslashreplace", "\n", buffered)
+        self.unfiltered = stream
+        """The stream for a program that moves the cursor. It also keeps the buffer open."""
+
+    def write(self, text: str, /) -> int:
+        return super().write(_STEERING.sub("", text))

@@ -13,14 +13,7 @@ from ao_protocol.input_answers import options_of
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.written import NotInteroperable, parse_json
 from ao_runner.cli.options import complete_asking_run, complete_request, examples, json_option, store_options
-from ao_runner.cli.printing import (
-    leave_if_damaged,
-    print_document,
-    print_table,
-    shorten,
-    show_success,
-    visible,
-)
+from ao_runner.cli.printing import echo, leave_if_damaged, print_document, print_table, shorten, show_success, visible
 from ao_runner.cli.runs import time_since
 from ao_runner.runs.answering import find_request, give_answer
 from ao_runner.runs.lost_runs import fail_lost_runs
@@ -59,9 +52,9 @@ def inputs_command(run: str | None, as_json: bool, place: StorePlace) -> None:
             for one in requests
         ]
         print_table(["RUN", "REQUEST", "AGENT", "SINCE", "TITLE"], rows, expendable=("TITLE", "AGENT", "SINCE"))
-        click.echo("answer one: ao answer RUN REQUEST --allow", err=True)
+        echo("answer one: ao answer RUN REQUEST --allow", err=True)
     if not requests and not as_json:
-        click.echo("no run waits for a person" if run is None else "the run has made no request", err=True)
+        echo("no run waits for a person" if run is None else "the run has made no request", err=True)
     leave_if_damaged(store.damage)
 
 
@@ -85,9 +78,9 @@ def _title(request: StoredRequest) -> str:
 def _show(request: StoredRequest) -> None:
     state = "waits for an answer" if request.is_waiting else f"{request.outcome or 'answered'}"
     by = f" by {request.answered_by}" if request.answered_by else ""
-    click.secho(f"{request.request_id}: {state}{by}", bold=True)
+    echo(f"{request.request_id}: {state}{by}", bold=True)
     for line in lines_of(request.fields):
-        click.echo(f"  {line}")
+        echo(f"  {line}")
 
 
 def lines_of(fields: JsonObject) -> list[str]:
@@ -192,7 +185,7 @@ def answer_command(**given: Unpack[AnswerArguments]) -> None:
         return
     show_success(f"{answered.outcome}: {shorten(str(found.fields.get('title', '')))}")
     if answered.next_run_id is not None:
-        click.echo(f"  the parked run continues as {answered.next_run_id}, which is queued for `ao worker`", err=True)
+        echo(f"  the parked run continues as {answered.next_run_id}, which is queued for `ao worker`", err=True)
 
 
 def _option_with(request: StoredRequest, effect: str) -> str:

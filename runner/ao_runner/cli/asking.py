@@ -7,11 +7,10 @@ import termios
 from collections.abc import Callable
 from contextlib import suppress
 
-import click
-
 from ao_protocol.input_answers import InvalidAnswer, options_of, resolution_of
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.answers import lines_of
+from ao_runner.cli.printing import echo
 from ao_runner.run_events import Relayed
 from ao_runner.runs.answering import value_from
 from ao_runner.runs.run import Listener
@@ -54,7 +53,7 @@ class TerminalAsker:
         """Pass an event on, and ask or stop to ask if it opens or resolves a request."""
         is_resolved = relayed.event_type == "input_resolved"
         if is_resolved and relayed.document["request_id"] == self._asked and not self._has_given:
-            click.echo(err=True)  # ends the line of the prompt
+            echo(err=True)  # ends the line of the prompt
         self._inner.on_event(relayed)
         if relayed.event_type == "input_requested":
             self._waiting[str(relayed.document["request_id"])] = relayed.document
@@ -63,7 +62,7 @@ class TerminalAsker:
             if relayed.document["request_id"] == self._asked:
                 self._stop_asking()
                 if not self._has_given and relayed.document["by"] == "person":
-                    click.echo(f"  answered elsewhere: {relayed.document['outcome']}", err=True)
+                    echo(f"  answered elsewhere: {relayed.document['outcome']}", err=True)
         if self._asked is None and self._waiting:
             self._ask(next(iter(self._waiting)))
 
@@ -72,9 +71,9 @@ class TerminalAsker:
         self._pause(True)
         fields = self._waiting[request_id]
         for line in lines_of(fields)[1:]:  # the title is shown as progress
-            click.echo(f"  {line}", err=True)
+            echo(f"  {line}", err=True)
         if not self._can_read:
-            click.echo(f"  answer it elsewhere: ao answer {self._run_id} {request_id}", err=True)
+            echo(f"  answer it elsewhere: ao answer {self._run_id} {request_id}", err=True)
             return
         with suppress(termios.error):  # what was typed before the prompt is no answer to it
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
@@ -84,7 +83,7 @@ class TerminalAsker:
     def _prompt(self) -> None:
         fields = self._waiting[self._asked or ""]
         numbers = f"1-{len(options_of(fields))}" if options_of(fields) else "value"
-        click.secho(f"  answer [{numbers}]: ", fg="yellow", nl=False, err=True)
+        echo(f"  answer [{numbers}]: ", fg="yellow", nl=False, err=True)
 
     def _read(self) -> None:
         text = os.read(sys.stdin.fileno(), 64 * 1024).decode(errors="replace")
@@ -94,14 +93,14 @@ class TerminalAsker:
         if not text:
             self._can_read = False
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-            click.echo(f"\n  answer it elsewhere: ao answer {self._run_id} {request_id}", err=True)
+            echo(f"\n  answer it elsewhere: ao answer {self._run_id} {request_id}", err=True)
             return
         fields = self._waiting[request_id]
         try:
             answer = answer_from(fields, text.strip())
             resolution_of(fields, answer)
         except InvalidAnswer as error:
-            click.echo(f"  {error}", err=True)
+            echo(f"  {error}", err=True)
             self._prompt()
             return
         self._has_given = True

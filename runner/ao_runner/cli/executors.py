@@ -23,7 +23,16 @@ from ao_runner.cli.options import (
     json_option,
     store_options,
 )
-from ao_runner.cli.printing import print_document, print_json, print_table, report, shorten, show_problems, show_remarks
+from ao_runner.cli.printing import (
+    echo,
+    print_document,
+    print_json,
+    print_table,
+    report,
+    shorten,
+    show_problems,
+    show_remarks,
+)
 from ao_runner.cli.settings import setting_remarks
 from ao_runner.diagnosis import Finding, examine_executor, examine_machine
 from ao_runner.discovery import (
@@ -104,11 +113,11 @@ def executors_command(ctx: click.Context, as_json: bool, home: Path) -> None:
         return
     print_table(["NAME", "VERSION", "AGENTS", "CAN", "PATH"], [_row(item) for item in asked])
     if profiles:
-        click.echo()
+        echo()
         _print_profiles(profiles)
     for item in asked:
         if item.problem is not None:
-            click.secho(f"! {item.problem}", fg="yellow", err=True)
+            echo(f"! {item.problem}", fg="yellow", err=True)
     for judged in profiles:
         show_problems(shorten(judged.found.name, MAX_NAME_CHARACTERS), judged.problems)
         show_remarks(judged.found.name, judged.remarks)

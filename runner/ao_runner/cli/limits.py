@@ -6,7 +6,7 @@ from typing import Literal
 import click
 
 from ao_runner.cli.options import chosen, complete_profile, examples, json_option, store_options, together
-from ao_runner.cli.printing import print_document, print_table, show_success
+from ao_runner.cli.printing import echo, print_document, print_table, show_success
 from ao_runner.errors import RunnerError
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import RunLimit
@@ -45,7 +45,7 @@ def limits_command(ctx: click.Context, as_json: bool, place: StorePlace) -> None
         rows = [[limit.kind, limit.name, str(limit.most), str(limit.running), limit.until or ""] for limit in limits]
         print_table(["KIND", "NAME", "MOST", "RUNNING", "UNTIL"], rows)
     else:
-        click.echo("no limits yet; set one: ao limits set --profile NAME N", err=True)
+        echo("no limits yet; set one: ao limits set --profile NAME N", err=True)
 
 
 @limits_command.command("set", epilog=examples("ao limits set --agent triage 10", "ao limits set --profile reviewer 0"))

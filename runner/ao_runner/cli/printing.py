@@ -1,4 +1,7 @@
-"""Print tables, JSON, problems and remarks, without control sequences for the terminal."""
+"""Print texts, tables, JSON, problems and remarks: the only module that writes to the terminal.
+
+Most of these texts are by agents, executors and other people. No character of them steers the terminal or hides text.
+"""
 
 import json
 import re
@@ -6,12 +9,13 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+    from rich.console import Console
 
     from ao_runner.diagnosis import Finding, Verdict
     from ao_runner.store.records import Damage
@@ -30,23 +34,60 @@ MARKS: "Final[dict[Verdict, tuple[str, str]]]" = {
     "problem": ("✗", "red"),
 }
 
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Controls but tab and newline, marks of direction, invisible characters, tags, and halves of surrogate pairs.
 _ODD: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
-_STEERING: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
-"""Control characters that JSON allows unescaped. Their escapes are the same JSON."""
 
 
 def plain_text(text: str) -> str:
-    """Return the text without control characters; line ends and tabs stay."""
-    return _CONTROL.sub("", text)
+    """Return the text without the characters that hide, reorder or erase text; line ends and tabs stay.
+
+    Half of a surrogate pair becomes a replacement character, because it often stands for a byte of a path.
+    """
+    return _ODD.sub(lambda found: "\ufffd" if "\ud800" <= found[0] <= "\udfff" else "", text)
 
 
 def visible(text: str) -> str:
     """Return the text with the characters that hide, reorder or erase text as `⟨U+202E⟩`; line ends and tabs stay."""
     return _ODD.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", text)
+
+
+def escaped_json(text: str) -> str:
+    """Return the same JSON with these characters as escapes. JSON has them in strings only."""
+    return _ODD.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def escaped_line(line: bytes) -> bytes:
+    """Return a line of JSON in the same way; the same object if nothing was escaped."""
+    return line if line.isascii() and b"\x7f" not in line else escaped_json(line.decode()).encode()
+
+
+def echo(
+    text: str = "", *, err: bool = False, nl: bool = True, fg: str | None = None, bold: bool | None = None
+) -> None:
+    """Print a text, whoever wrote it, as `plain_text`. The style is added to the whole text."""
+    click.secho(plain_text(text), err=err, nl=nl, fg=fg, bold=bold)
+
+
+def print_styled(text: str) -> None:
+    """Print a text that has styles; its author has passed each text of others in it through `plain_text`."""
+    click.echo(text)
+
+
+def print_exactly(text: str) -> None:
+    """Print a result: at a terminal as `plain_text`, elsewhere every byte."""
+    is_shown = sys.stdout.isatty()
+    shown = plain_text(text) if is_shown else text.encode(sys.stdout.encoding, "backslashreplace")
+    click.echo(shown, nl=not text.endswith("\n"))
+
+
+def console(*, err: bool = False, **options: Any) -> "Console":  # noqa: ANN401  # those of rich
+    """Return a console of rich, which moves the cursor. Each text of others on it has passed `plain_text`."""
+    from rich.console import Console
+
+    stream = sys.stderr if err else sys.stdout
+    return Console(file=getattr(stream, "unfiltered", stream), highlight=False, **options)
 
 
 def shorten(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
@@ -67,12 +108,12 @@ def counted(count: int, noun: str) -> str:
 
 def print_document(document: object) -> None:
     """Print JSON for programs, on one line."""
-    click.echo(json.dumps(document, ensure_ascii=False))
+    click.echo(escaped_json(json.dumps(document, ensure_ascii=False)))
 
 
 def print_json(value: "JsonValue") -> None:
     """Print indented JSON, with colours at a terminal."""
-    text = json.dumps(value, ensure_ascii=False, indent=2).translate(_STEERING)
+    text = escaped_json(json.dumps(value, ensure_ascii=False, indent=2))
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.highlighter import JSONHighlighter
@@ -84,19 +125,19 @@ def print_json(value: "JsonValue") -> None:
 
 def show_success(sentence: str) -> None:
     """Write a success message to stdout."""
-    click.secho(f"✓ {plain_text(sentence)}", fg="green")
+    echo(f"✓ {sentence}", fg="green")
 
 
 def show_problems(subject: str, problems: Iterable[object]) -> None:
     """Write the problems of a subject to stderr, one per line."""
     for problem in problems:
-        click.secho(f"✗ {shorten(subject, MAX_SUBJECT_CHARACTERS)}: {plain_text(str(problem))}", fg="red", err=True)
+        echo(f"✗ {shorten(subject, MAX_SUBJECT_CHARACTERS)}: {problem}", fg="red", err=True)
 
 
 def show_remarks(subject: str, remarks: Iterable[object]) -> None:
     """Write the remarks on a subject to stderr, one per line."""
     for remark in remarks:
-        click.secho(f"! {shorten(subject, MAX_SUBJECT_CHARACTERS)}: {plain_text(str(remark))}", fg="yellow", err=True)
+        echo(f"! {shorten(subject, MAX_SUBJECT_CHARACTERS)}: {remark}", fg="yellow", err=True)
 
 
 def report(findings: "Iterable[Finding]", *, as_json: bool) -> None:
@@ -107,34 +148,34 @@ def report(findings: "Iterable[Finding]", *, as_json: bool) -> None:
         if as_json:
             continue
         mark, colour = MARKS[finding.verdict]
-        click.secho(f"{mark} {finding.about}: ", fg=colour, nl=False)
-        click.echo(finding.text)
+        echo(f"{mark} {finding.about}: ", fg=colour, nl=False)
+        echo(finding.text)
         if finding.advice and finding.verdict != "ok":
-            click.echo(f"    {finding.advice}")
+            echo(f"    {finding.advice}")
     problems = [finding for finding in found if finding.verdict == "problem"]
     if as_json:
         print_document({"ok": not problems, "findings": [asdict(finding) for finding in found]})
     elif problems:
         ways = {finding.advice or finding.text for finding in problems}  # problems with the same advice count once
-        click.secho(f"\n{len(ways)} to fix", fg="red")
+        echo(f"\n{len(ways)} to fix", fg="red")
     sys.exit(1 if problems else 0)
 
 
 def show_newest(total: int, shown: int, command: str) -> None:
     """If a list is cut, name on stderr the command that lists the rest."""
     if shown < total:
-        click.echo(f"… and {total - shown} older ones: {command} --all", err=True)
+        echo(f"… and {total - shown} older ones: {command} --all", err=True)
 
 
 def leave_if_damaged(damage: "Damage") -> None:
     """If rows of the store are damaged, name them on stderr and exit with 1."""
     if not damage:
         return
-    sentences = [plain_text(sentence) for sentence in damage]
+    sentences = list(damage)
     for sentence in sentences[:MOST_TOLD_DAMAGE]:
-        click.echo(f"Error: {sentence}", err=True)
+        echo(f"Error: {sentence}", err=True)
     if len(sentences) > MOST_TOLD_DAMAGE:
-        click.echo(f"… and {len(sentences) - MOST_TOLD_DAMAGE} more damaged rows", err=True)
+        echo(f"… and {len(sentences) - MOST_TOLD_DAMAGE} more damaged rows", err=True)
     sys.exit(1)
 
 
@@ -155,6 +196,7 @@ def print_table(
     """
     from rich.cells import cell_len
 
+    rows = [[" ".join(plain_text(cell).split()) for cell in row] for row in rows]
     needed = {name: max(map(cell_len, cells)) for name, *cells in zip(header, header, *rows, strict=True)}
     widths = dict(needed)
     if sys.stdout.isatty():
@@ -168,7 +210,7 @@ def print_table(
         _narrow(widths, least, room)
     for row in (header, *rows):
         cells = [_cell(cell, widths[name]) for name, cell in zip(header, row, strict=True) if name in widths]
-        click.secho(GAP.join(cells).rstrip(), bold=row is header and sys.stdout.isatty())
+        echo(GAP.join(cells).rstrip(), bold=row is header and sys.stdout.isatty())
 
 
 def _narrow(widths: dict[str, int], least: Mapping[str, int], room: int) -> None:

@@ -10,7 +10,7 @@ import click
 
 from ao_protocol.version import CURRENT, supported_texts
 from ao_runner.cli.options import examples, json_option, wants_colour
-from ao_runner.cli.printing import plain_text, print_document
+from ao_runner.cli.printing import echo, plain_text, print_document
 from ao_runner.errors import EXIT_INTERRUPTED, RunnerError
 
 COMMANDS: Final = {
@@ -100,12 +100,15 @@ class LazyGroup(click.Group):
             ctx.color = False
         try:
             return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = plain_text(error.message)  # type: ignore[misc]  # it may quote arguments
+            raise
         except RunnerError as error:
             raise Refusal(plain_text(str(error)), error.exit_code) from error
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # click exits without a message
-            raise Refusal(_sentence_for(error), 1) from error
+            raise Refusal(plain_text(_sentence_for(error)), 1) from error
         except KeyboardInterrupt:
             ctx.exit(EXIT_INTERRUPTED)
 
@@ -126,7 +129,7 @@ def _sentence_for(error: OSError) -> str:
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        click.echo(_version_line())
+        echo(_version_line())
         ctx.exit()
 
 
@@ -161,7 +164,7 @@ def version_command(as_json: bool) -> None:
         }
         print_document(versions)
     else:
-        click.echo(_version_line())
+        echo(_version_line())
 
 
 def _version_line() -> str:
@@ -187,4 +190,4 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     completion = get_completion_class(shell)
     if completion is None:
         raise click.UsageError(f"click does not support completion for {shell}")
-    click.echo(completion(ctx.find_root().command, {}, "ao", "_AO_COMPLETE").source())
+    echo(completion(ctx.find_root().command, {}, "ao", "_AO_COMPLETE").source())

@@ -1,7 +1,6 @@
 """`ao response`: show, convert and merge agent responses, also those in an older format."""
 
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,14 +28,13 @@ from ao_protocol.agent_response.model import json_text
 from ao_protocol.errors import ExitCode
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import examples, json_option
-from ao_runner.cli.printing import counted, plain_text, shorten
+from ao_runner.cli.printing import counted, echo, escaped_json, plain_text, print_exactly, print_styled, shorten
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_SHOWN_CHARACTERS: Final = 1000
 
 COLOURS: Final = {"P1": "red", "P2": "yellow", "P3": "cyan"}
 
-_DIRECTIONS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _BELOW: Final = " " * 6
 
 Outcome: TypeAlias = tuple[str, Reading | AgentResponseError]
@@ -64,10 +62,11 @@ def show(files: tuple[str, ...], as_json: bool, agent: str | None) -> None:
     """Show a summary of each response: agent, summary, findings, results, error."""
     outcomes = _read_files(files, agent)
     if as_json:
-        click.echo(harmless_json([_document(*outcome) for outcome in outcomes]))
+        echo(_json([_document(*outcome) for outcome in outcomes]))
     else:
         shown = ["\n".join(response_lines(each.response)) for _, each in outcomes if isinstance(each, Reading)]
-        click.echo("\n\n".join(shown), nl=bool(shown))
+        if shown:
+            print_styled("\n\n".join(shown))
     _finish(outcomes)
 
 
@@ -80,8 +79,7 @@ def convert(file: str, form: str, agent: str | None) -> None:
     outcomes = _read_files([file], agent)
     for _, outcome in outcomes:
         if isinstance(outcome, Reading):
-            text = write_response(outcome.response, Form(form))
-            click.echo(harmless(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+            print_exactly(write_response(outcome.response, Form(form)))
     _finish(outcomes)
 
 
@@ -97,9 +95,9 @@ def merge(files: tuple[str, ...], as_json: bool, agent: str | None) -> None:
     merged = aggregate(each.response for _, each in outcomes if isinstance(each, Reading))
     if as_json:
         unread = [_document(name, each) for name, each in outcomes if isinstance(each, AgentResponseError)]
-        click.echo(harmless_json({**merged.model_dump(mode="json", exclude_none=True), "unread": unread}))
+        echo(_json({**merged.model_dump(mode="json", exclude_none=True), "unread": unread}))
     else:
-        click.echo("\n".join(aggregate_lines(merged)))
+        print_styled("\n".join(aggregate_lines(merged)))
     _finish(outcomes)
 
 
@@ -177,19 +175,12 @@ def _finish(outcomes: list[Outcome]) -> NoReturn:
             told = {RemarkKind.REPAIRED, RemarkKind.PASSED_OVER}
             lines, colour = [f"! {name}: {remark}" for remark in outcome.remarks if remark.kind in told], "yellow"
         for line in lines:
-            click.secho(shorten(harmless(line), MAX_SHOWN_CHARACTERS), fg=colour, err=True)
+            echo(shorten(line, MAX_SHOWN_CHARACTERS), fg=colour, err=True)
     sys.exit(int(exit_code))
 
 
-def harmless(text: str) -> str:
-    """Return the text without control characters and changes of writing direction; line ends and tabs stay."""
-    return _DIRECTIONS.sub("", plain_text(text))
-
-
-def harmless_json(value: Mapping[str, object] | Sequence[JsonObject]) -> str:
-    """Return indented JSON in which changes of writing direction and control characters are escaped."""
-    text = json_text(cast("JsonValue", value))  # needed because lists and dicts are invariant
-    return _DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+def _json(value: Mapping[str, object] | Sequence[JsonObject]) -> str:
+    return escaped_json(json_text(cast("JsonValue", value)))  # needed because lists and dicts are invariant
 
 
 def response_lines(response: AgentResponse) -> Iterator[str]:
@@ -253,4 +244,4 @@ def _lines(text: str | None) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    return " ".join(harmless(text).split())
+    return " ".join(plain_text(text).split())

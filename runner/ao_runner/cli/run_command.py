@@ -42,7 +42,7 @@ from ao_runner.cli.options import (
     verify_option,
     with_whole_path,
 )
-from ao_runner.cli.printing import show_remarks
+from ao_runner.cli.printing import echo, show_remarks
 from ao_runner.cli.run_end import show_terminal
 from ao_runner.cli.run_progress import follow_run
 from ao_runner.discovery import ExecutorNotFound, locate_executor
@@ -237,9 +237,9 @@ def _perform(
         seconds = time.monotonic() - began_at
         show_terminal(terminal, store.find_session(session.session_id), seconds, store.rejected_in(run.run_id))
     if simulator is not None and simulator.report:
-        click.secho("! the model received requests that its script does not expect:", fg="yellow", err=True)
+        echo("! the model received requests that its script does not expect:", fg="yellow", err=True)
         for line in simulator.report.splitlines():
-            click.echo(f"    {line}", err=True)
+            echo(f"    {line}", err=True)
     sys.exit(int(exit_code_of(terminal)))
 
 
@@ -290,7 +290,7 @@ async def _hear_answers(store: Store, owner: str, inputs: InputRequests | None) 
                     inputs.receive(one.request_id, one.answer or {})
         except RunnerError as error:
             if not is_told:
-                click.secho(f"! an answer from elsewhere cannot be read: {error}", fg="yellow", err=True)
+                echo(f"! an answer from elsewhere cannot be read: {error}", fg="yellow", err=True)
             is_told = True
 
 

@@ -1,13 +1,10 @@
 """Show the end of a run: its result on stdout, its failure and the next steps on stderr."""
 
-import sys
 from typing import Final
-
-import click
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Result, Terminal, UsageFigures
-from ao_runner.cli.printing import plain_text, print_json, shorten
+from ao_runner.cli.printing import echo, print_exactly, print_json, shorten
 from ao_runner.cli.run_progress import MAX_SHOWN_ERRORS
 from ao_runner.store.records import Session
 
@@ -57,16 +54,16 @@ def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected
         output, attempts = terminal.output, ""
         if output is not None:
             if output.ambiguous:
-                click.secho("! the answer held several values that fit; the last one was taken", fg="yellow", err=True)
+                echo("! the answer held several values that fit; the last one was taken", fg="yellow", err=True)
             for edit in output.edits or []:
-                click.secho(f"! read leniently: {shorten(edit)}", fg="yellow", err=True)
+                echo(f"! read leniently: {shorten(edit)}", fg="yellow", err=True)
             attempts = f"{output.retry_count + 1} attempts" if output.retry_count else ""
         details = [f"completed in {seconds:.1f} s", attempts, describe_usage(terminal.usage)]
-        click.secho(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
+        echo(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
     else:
         show_failure(terminal.error, terminal.status, seconds, rejected_in, session.executor_name)
     if session.executor_session_id is not None:
-        click.echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
+        echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
 
 
 def show_result(result: Result) -> None:
@@ -74,9 +71,7 @@ def show_result(result: Result) -> None:
     if result.result_text is None:
         print_json(result.result_data)
         return
-    text = result.result_text
-    # At a terminal, control characters in a model's text are removed.
-    click.echo(plain_text(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+    print_exactly(result.result_text)
 
 
 def show_failure(
@@ -88,24 +83,26 @@ def show_failure(
 ) -> None:
     """Print a failure and the remedy to stderr; see `show_terminal`."""
     took = "" if seconds is None else f" after {seconds:.1f} s"
-    click.secho(f"✗ {status}{took}: {error.type}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True)
+    echo(
+        f"✗ {status}{took}: {shorten(error.type)}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True
+    )
     problems = error.validation_errors or []
     head, repeated, _ = error.message.partition(problems[0]) if problems else (error.message, "", "")
     message = head.rstrip(" :;") if repeated and head else error.message  # without the problems listed below
-    click.echo(f"  {shorten(message, 2000)}", err=True)
+    echo(f"  {shorten(message, 2000)}", err=True)
     for problem in problems[:MAX_SHOWN_ERRORS]:
-        click.echo(f"    {shorten(problem)}", err=True)
+        echo(f"    {shorten(problem)}", err=True)
     if len(problems) > MAX_SHOWN_ERRORS:
-        click.echo(f"    … {len(problems) - MAX_SHOWN_ERRORS} more", err=True)
+        echo(f"    … {len(problems) - MAX_SHOWN_ERRORS} more", err=True)
     last_words = (error.details or {}).get("stderr_tail")
     if isinstance(last_words, str):
-        click.echo("  end of its stderr:", err=True)
+        echo("  end of its stderr:", err=True)
         for line in last_words.strip().splitlines()[-MAX_SHOWN_STDERR_LINES:]:
-            click.echo(f"    {shorten(line)}", err=True)
+            echo(f"    {shorten(line)}", err=True)
     hint = HINTS.get(error.type, "").replace("NAME", executor)
     if not isinstance(last_words, str):
         hint = hint.replace("see its stderr above", "run it by hand: it wrote nothing to stderr")
     if hint:
-        click.echo(f"  what to do: {hint}", err=True)
+        echo(f"  what to do: {hint}", err=True)
     if rejected_in is not None:
-        click.echo(f"  rejected answers: ao result {rejected_in} --attempts", err=True)
+        echo(f"  rejected answers: ao result {rejected_in} --attempts", err=True)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Self, TextIO
 
-import click
 from pydantic import JsonValue
 
 from ao_protocol.events import (
@@ -39,13 +38,13 @@ from ao_protocol.events import (
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.message_tail import MessageTail
 from ao_runner.cli.options import Style, wants_colour
-from ao_runner.cli.printing import plain_text, shorten
+from ao_runner.cli.printing import console, echo, escaped_line, plain_text, shorten
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import NOT_DESCRIBED, Relayed
 from ao_runner.runs.run import Listener, Ready
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
 
 Tone = Literal["plain", "dim", "good", "warn", "bad"]
@@ -96,7 +95,7 @@ def _is_result(message: Message, body: Body) -> bool:
         return text == body.result_text
     try:
         return bool(json.loads(text) == body.result_data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -235,7 +234,7 @@ class EventLines:
         if not self._is_read or (self._terminal_only and relayed.event_type not in {"result", "failure"}):
             return
         had_unread = bool(self._unread)
-        self._unread += relayed.line + b"\n"
+        self._unread += escaped_line(relayed.line) + b"\n"
         if not had_unread:
             self._write_what_is_taken()
             if self._unread:
@@ -282,7 +281,7 @@ class EventLines:
     def on_note(self, note: str) -> None:
         """Print the note to stderr."""
         try:
-            click.echo(f"ao: {note}", err=True)
+            echo(f"ao: {note}", err=True)
         except BlockingIOError:
             pass
         except OSError:
@@ -310,7 +309,7 @@ class PlainProgress(Ready):
     def _print(self, line: Line) -> None:
         elapsed = self._clock() - self._began_at
         try:
-            click.echo(f"[{elapsed:6.1f}s] {line.mark} {line.text}".rstrip(), err=True)
+            echo(f"[{elapsed:6.1f}s] {line.mark} {line.text}".rstrip(), err=True)
         except BrokenPipeError:
             _silence(sys.stderr)
             self._stop()
@@ -324,7 +323,6 @@ class LiveProgress(PlainProgress):
     """The progress of a run on a terminal: past events, the message that is being written, and the current activity."""
 
     def __init__(self, attempts: int | None, clock: Callable[[], float] = time.monotonic) -> None:
-        from rich.console import Console
         from rich.live import Live
         from rich.spinner import Spinner
 
@@ -333,7 +331,7 @@ class LiveProgress(PlainProgress):
         self._doing = "starting"
         self._open_tools: dict[str, str] = {}
         self._writing = MessageTail()
-        self._console: Console = Console(stderr=True, highlight=False)
+        self._console: Console = console(err=True)
         self._spinner = Spinner("dots")
         self._live = Live(get_renderable=self._status, console=self._console, transient=True, refresh_per_second=8)
 
@@ -381,7 +379,7 @@ class LiveProgress(PlainProgress):
     def _print(self, line: Line) -> None:
         from rich.text import Text
 
-        text = Text(f"{line.mark} {line.text}", style=STYLES[line.tone])
+        text = Text(plain_text(f"{line.mark} {line.text}"), style=STYLES[line.tone])
         try:
             if line.tone in {"warn", "bad"}:
                 self._console.print(text, soft_wrap=True)
@@ -394,7 +392,7 @@ class LiveProgress(PlainProgress):
         from rich.console import Group
         from rich.text import Text
 
-        doing = f"running {', '.join(self._open_tools.values())}" if self._open_tools else self._doing
+        doing = f"running {shorten(', '.join(self._open_tools.values()))}" if self._open_tools else self._doing
         attempt = f" · attempt {self._attempt} of {self._attempts}" if self._attempts else ""
         elapsed = int(self._clock() - self._began_at)
         self._spinner.update(text=Text(f"{doing}{attempt} · {elapsed // 60}:{elapsed % 60:02d}", style="cyan"))

@@ -37,8 +37,11 @@ from ao_runner.cli.options import (
 )
 from ao_runner.cli.printing import (
     MOST_SHOWN,
+    console,
     counted,
+    echo,
     leave_if_damaged,
+    plain_text,
     print_document,
     print_table,
     shorten,
@@ -100,7 +103,7 @@ def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool,
             shown = {state.run.run_id: _status(state, owners, waiting) for state in states}
             _show(states, statuses, shown, show_all=show_all)
             if idle := waiting_in_vain(owners, {one.profile or "" for one in states if one.run.status == "queued"}):
-                click.echo(idle, err=True)
+                echo(idle, err=True)
     leave_if_damaged(store.damage)
 
 
@@ -113,7 +116,7 @@ def _show(
 ) -> None:
     if not states:
         are = f"no run is {' or '.join(wanted)}" if wanted else "no runs yet"
-        click.echo(f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"', err=True)
+        echo(f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"', err=True)
         return
     shown = states if show_all else states[:MOST_SHOWN]
     header = ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
@@ -204,7 +207,7 @@ def cancel_command(runs: tuple[str, ...], place: StorePlace) -> None:
         fail_lost_runs(store)
         for run in runs:
             try:
-                click.echo(_cancel(store, run), err=True)
+                echo(_cancel(store, run), err=True)
             except (NothingToCancel, RowDamaged) as error:
                 refused.append(str(error))
     if refused:
@@ -271,12 +274,12 @@ def top_command(once: bool, as_json: bool, place: StorePlace) -> None:
             print_document(_live_document(store.live_runs(), store.living_owners()))
         elif once or not sys.stdout.isatty():
             live, owners = store.live_runs(), store.living_owners()
-            click.echo(_summary(live, owners))
+            echo(_summary(live, owners))
             if live.runs:
                 rows = [_live_row(run, owners) for run in live.runs]
                 print_table(HEADER, rows, expendable=("PROFILE", "WORKER", "EVENTS", "TIME", "NOW", "AGENT", "STATUS"))
             if more := live.queued - sum(run.status == "queued" for run in live.runs):
-                click.echo(f"… and {more} more queued: ao runs --status queued --all", err=True)
+                echo(f"… and {more} more queued: ao runs --status queued --all", err=True)
         else:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             with suppress(KeyboardInterrupt):
@@ -285,15 +288,14 @@ def top_command(once: bool, as_json: bool, place: StorePlace) -> None:
 
 
 def _watch(store: Store) -> None:
-    from rich.console import Console
     from rich.live import Live as LiveView
 
-    console = Console(highlight=False, no_color=not wants_colour())
+    screen = console(no_color=not wants_colour())
     sweep_at = time.monotonic() + SWEEP_SECONDS
-    with _keys() as keys, LiveView(console=console, screen=True, auto_refresh=False) as view:
+    with _keys() as keys, LiveView(console=screen, screen=True, auto_refresh=False) as view:
         while True:
             live = store.live_runs()
-            view.update(_screen(live, store.living_owners(), console.width, console.height))
+            view.update(_screen(live, store.living_owners(), screen.width, screen.height))
             view.refresh()
             if _is_to_quit(keys):
                 return
@@ -352,7 +354,7 @@ def _screen(live: Live, owners: dict[str, Owner], width: int, height: int) -> "R
         if not is_wide:
             cells = [cells[0][:SHORT_ID], cells[1], *cells[3:]]
         style = "yellow" if run.is_stopping else "dim" if run.status == "queued" else ""
-        table.add_row(*(Text(cell) for cell in cells), style=style)
+        table.add_row(*(Text(plain_text(cell)) for cell in cells), style=style)
     hidden = live.running + live.queued - len(shown)
     foot = f"… and {hidden} more: ao runs --all" if hidden else "q: exit"
     return Group(Text(_summary(live, owners), style="bold"), Text(), table, Text(foot, style="dim"))

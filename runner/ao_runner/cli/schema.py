@@ -26,6 +26,7 @@ from ao_runner.blueprints.loading import (
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, placeholder_problems
 from ao_runner.cli.options import complete_schema_name, examples, json_option, store_options
 from ao_runner.cli.printing import (
+    echo,
     leave_if_damaged,
     print_document,
     print_json,
@@ -96,7 +97,7 @@ def add(name: str, file: str, description: str | None, as_json: bool, place: Sto
         print_document({**_document(kept), "outcome": outcome})
     else:
         show_success(f"{name} {_OUTCOMES[outcome]}")
-        click.echo(f"  use it: ao run BLUEPRINT --output-schema-name {name}", err=True)
+        echo(f"  use it: ao run BLUEPRINT --output-schema-name {name}", err=True)
 
 
 _OUTCOMES = {
@@ -116,7 +117,7 @@ def show_list(as_json: bool, place: StorePlace) -> None:
     if as_json:
         print_document([_document(named) for named in there])
     elif not there:
-        click.echo("no schemas yet; add one: ao schema add NAME FILE", err=True)
+        echo("no schemas yet; add one: ao schema add NAME FILE", err=True)
     else:
         rows = []
         for named in there:
@@ -254,7 +255,7 @@ def _find_schema(argument: str, place: StorePlace) -> tuple[str, JsonObject]:
             return argument, _load_schema(argument)
         raise NeitherFileNorSchema(f"{argument!r} is not a file, and {error}") from error
     if is_file:
-        click.secho(f"! using the schema with this name; for the file write ./{argument}", fg="yellow", err=True)
+        echo(f"! using the schema with this name; for the file write ./{argument}", fg="yellow", err=True)
     return argument, named.schema
 
 

@@ -28,8 +28,9 @@ from ao_runner.cli.options import (
 from ao_runner.cli.printing import (
     MOST_SHOWN,
     counted,
+    echo,
+    escaped_json,
     leave_if_damaged,
-    plain_text,
     print_document,
     print_table,
     short_time,
@@ -156,12 +157,12 @@ def _show_deleted(sessions: Sequence[DeletableSession], *, dry_run: bool, as_jso
         ]
         print_table(["SESSION", "AGENT", "RUNS", "LAST ACTIVITY"], rows)
     word = "would be deleted" if dry_run else "deleted"
-    click.echo(f"{counted(len(sessions), 'session')} {word}", err=True)
+    echo(f"{counted(len(sessions), 'session')} {word}", err=True)
 
 
 def _show(shown: list[tuple[Session, list[Run]]], sessions: int) -> None:
     if not shown:
-        click.echo('no sessions yet; start one: ao run BLUEPRINT -p "…"', err=True)
+        echo('no sessions yet; start one: ao run BLUEPRINT -p "…"', err=True)
         return
     header = ["SESSION", "NEWEST", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
     rows = [_row(session, runs) for session, runs in shown]
@@ -243,13 +244,13 @@ def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
     """Print an event. Raise ValueError where it is none."""
     if narrator is None:
         json.loads(stored.line)
-        click.echo(stored.line)
+        echo(escaped_json(stored.line))
         return
     event = parse_event(stored.line.encode())
     for line in narrator.tell(event):
-        click.echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
+        echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
     if isinstance(event.body, Failure):
-        click.echo(f"{event.envelope.timestamp[11:19]} ✗ {event.body.status}: {event.body.error.message}")
+        echo(f"{event.envelope.timestamp[11:19]} ✗ {event.body.status}: {shorten(event.body.error.message)}")
 
 
 VERDICT: Final = "output_validation"
@@ -310,7 +311,7 @@ def result_command(
         _show_attempts(run, attempts_of(verdicts, () if kept is None else kept.rejected_answers), as_json=as_json)
         return
     if record:
-        click.echo(json.dumps({**asdict(run), "record": None if kept is None else asdict(kept)}, indent=2))
+        echo(json.dumps({**asdict(run), "record": None if kept is None else asdict(kept)}, indent=2))
         return
     event = None if line is None else _read(line, run)
     if event is None or not isinstance(event.body, Result | Failure):
@@ -342,18 +343,18 @@ def _show_attempts(run: Run, attempts: list[JsonObject], *, as_json: bool) -> No
         reason = "it has no output schema, or ended before an answer"
         if run.ended_at is None:
             reason = f"it has not ended; follow it with: ao events {run.run_id} --follow"
-        click.echo(f"run {run.run_id} has no validated answer: {reason}", err=True)
+        echo(f"run {run.run_id} has no validated answer: {reason}", err=True)
     for attempt in attempts:
         is_valid, text, errors = attempt["valid"], attempt["text"], attempt["errors"]
         heading = f"attempt {attempt['attempt']}: {'valid' if is_valid else 'rejected'}"
-        click.secho(heading, fg="green" if is_valid else "red", bold=True)
+        echo(heading, fg="green" if is_valid else "red", bold=True)
         for error in errors if isinstance(errors, list) else ():
-            click.echo(f"  {plain_text(str(error))}")
+            echo(f"  {error}")
         if is_valid:
-            click.echo(f"  see the answer: ao result {run.run_id}")
+            echo(f"  see the answer: ao result {run.run_id}")
         elif not isinstance(text, str):
-            click.echo("  (the answer was not stored)")
+            echo("  (the answer was not stored)")
         else:
-            click.echo("\n".join(f"  | {line}" for line in plain_text(text).splitlines() or [""]))
+            echo("\n".join(f"  | {line}" for line in text.splitlines() or [""]))
             if attempt["is_cut"]:
-                click.echo("  … (the rest was not stored)")
+                echo("  … (the rest was not stored)")

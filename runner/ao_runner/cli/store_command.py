@@ -6,7 +6,7 @@ from datetime import timedelta
 import click
 
 from ao_runner.cli.options import examples, json_option, older_than_option, store_options
-from ao_runner.cli.printing import counted, print_document, print_table, report, show_success
+from ao_runner.cli.printing import counted, echo, print_document, print_table, report, show_success
 from ao_runner.diagnosis import examine_store
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.store_file import FILE_NAME
@@ -93,9 +93,9 @@ def prune(older_than: timedelta, dry_run: bool, as_json: bool, place: StorePlace
     if dropped:
         print_table(["WEEK", "RUNS", "MIB"], [[one.week, str(one.runs), f"{one.bytes / 2**20:.1f}"] for one in dropped])
     for one in kept:
-        click.echo(f"week {one.week} stays: {counted(one.open_runs, 'run')} not over, see `ao runs`", err=True)
+        echo(f"week {one.week} stays: {counted(one.open_runs, 'run')} not over, see `ao runs`", err=True)
     word = "would be dropped" if dry_run else "dropped"
     advice = "; `ao result` of their runs says so, `ao result --record` still works" if dropped else ""
-    click.echo(f"events of {counted(len(dropped), 'week')} {word}{advice}", err=True)
+    echo(f"events of {counted(len(dropped), 'week')} {word}{advice}", err=True)
     if workers:
-        click.echo(f"{counted(workers, 'worker')} that ended over a week ago {word}", err=True)
+        echo(f"{counted(workers, 'worker')} that ended over a week ago {word}", err=True)

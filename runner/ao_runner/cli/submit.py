@@ -35,7 +35,7 @@ from ao_runner.cli.options import (
     valid_tags,
     with_whole_path,
 )
-from ao_runner.cli.printing import print_document
+from ao_runner.cli.printing import echo, print_document
 from ao_runner.cli.run_command import (
     collect_parameters,
     configuration_from,
@@ -148,13 +148,13 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
             store.enqueue(QueuedRun(run, profile, given["timeout"], metadata, script, placement, given["requeue"]))
         store.notify()
         if idle := waiting_in_vain(store.living_owners(), {profile}) or _reason_to_wait(store, run):
-            click.echo(f"ao: {idle}", err=True)
+            echo(f"ao: {idle}", err=True)
         if given["wait"]:
             _wait_for(store, run, "json" if given["as_json"] else "people")
         elif given["as_json"]:
             print_document({"run_id": run.run_id, "session_id": run.session_id, "status": "queued"})
         else:
-            click.echo(run.run_id)
+            echo(run.run_id)
 
 
 def _time_of(text: str) -> str:
@@ -242,10 +242,10 @@ def _wait_for(store: Store, run: Run, style: Style) -> NoReturn:
         terminal = _followed(store, run, style)
         while (successor := _successor(store, run)) is not None:
             run = successor
-            click.echo(f"ao: it ended at a usage limit and continues as {run.run_id}", err=True)
+            echo(f"ao: it ended at a usage limit and continues as {run.run_id}", err=True)
             terminal = _followed(store, run, style)
     except KeyboardInterrupt:
-        click.echo(f"\nthe run continues; cancel it with: ao cancel {run.run_id}", err=True)
+        echo(f"\nthe run continues; cancel it with: ao cancel {run.run_id}", err=True)
         sys.exit(EXIT_INTERRUPTED)
     if style == "people":
         seconds = time.monotonic() - began_at

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from ao_protocol.addresses import shown_address
 from ao_protocol.redaction import Redactor
 from ao_runner.cli.options import (
     ORDERED_EXIT_CODE,
@@ -29,6 +30,7 @@ from ao_runner.cli.options import (
     wants_colour,
     with_whole_path,
 )
+from ao_runner.cli.printing import echo
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.discovery import describe, locate_executor, startable
 from ao_runner.home import WORKSPACES, private_folder
@@ -183,14 +185,12 @@ def worker_command(**given: Unpack[WorkerArguments]) -> None:
     given["profiles"] = tuple(map(with_whole_path, given["profiles"]))
     left = asyncio.run(_work(given))
     if left.undelivered_runs:
-        click.echo(
+        echo(
             f"ao: events of {left.undelivered_runs} runs are not delivered yet; the next `ao worker` delivers them",
             err=True,
         )
     if left.refused_lines:
-        click.echo(
-            f"ao: lines of stdin that were no runs: {left.refused_lines}; their failures are on stdout", err=True
-        )
+        echo(f"ao: lines of stdin that were no runs: {left.refused_lines}; their failures are on stdout", err=True)
     if left.is_ordered and given["drain_at_eof"] and not left.cancelled_runs:
         sys.exit(ORDERED_EXIT_CODE)
     ended = 130 if left.cancelled_runs else 75 if left.undelivered_runs else 64 if left.refused_lines else 0
@@ -237,7 +237,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
         stack.enter_context(stops.told_to(worker.stop))
         stack.enter_context(_at_eof(stops.request) if given["drain_at_eof"] else nullcontext())
         log.info(
-            "worker started", coordinator=_shown(given["coordinator"]), store=StorePlace(home, given["store"]).name,
+            "worker started", coordinator=_named(given), store=StorePlace(home, given["store"]).name,
             profiles=list(profiles) or "all", concurrency=given["concurrency"], containment=containment.kind,
             outbox=str(outbox.folder),
         )  # fmt: skip
@@ -330,10 +330,10 @@ async def _served(
         yield
 
 
-def _shown(coordinator: str) -> str:
-    """Return the name or the address of a coordinator without what stands before an @, which may be a password."""
-    scheme, found, rest = coordinator.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}" if found else coordinator
+def _named(given: WorkerArguments) -> str:
+    """Return the name of the coordinator, or its address without the parts that may be secret."""
+    wanted = given["coordinator"]
+    return wanted if wanted in {"local", "stdout"} else shown_address(wanted)
 
 
 def _offer(given: WorkerArguments, owner: str, host: Host) -> Offer:
@@ -396,7 +396,7 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log,
             return LeasedCoordinator(wanted, offer, host.environ)
         folder = private_folder(given["home"], "coordinators", places_of(given["home"], wanted).name)
         return HttpCoordinator(wanted, identity, tell, host.environ, folder=folder)
-    raise click.BadParameter(f"local or stdout or a URL (https://…), found {wanted!r}", param_hint="--coordinator")
+    raise click.BadParameter(f"local or stdout or a URL (https://…), found {_named(given)}", param_hint="--coordinator")
 
 
 def _outboxes(given: WorkerArguments) -> Path:

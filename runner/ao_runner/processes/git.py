@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ao_protocol.addresses import without_credentials
 from ao_runner.errors import RunnerError
 from ao_runner.processes.spawn import Output, run_to_end, search_path
 
@@ -87,7 +88,7 @@ class Git:
         settings = [part for setting in self.settings for part in ("-c", setting)]
         ended = self.start([*self.prefix, "git", *settings, *arguments], at, stdin)
         if ended.exit_code:
-            said = ended.stderr.strip().removeprefix("fatal: ")[-500:]
+            said = without_credentials(ended.stderr.strip().removeprefix("fatal: "))[-500:]
             place = f"the sandbox ({self.prefix[0]}), which needs git" if self.prefix else at
             raise WorkspaceProblem(f"git {arguments[0]} failed in {place}: {said or f'exit code {ended.exit_code}'}")
         return ended.stdout.removesuffix("\n")

@@ -1,24 +1,29 @@
 """Open the store that a user names: the file of this host, or a database of many hosts."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from typing import Final
+from urllib.parse import parse_qs, unquote_to_bytes
 
+from ao_protocol.addresses import Address
 from ao_runner.errors import RunnerError
 from ao_runner.store.store import Store
 
 LOCAL = "local"
-SCHEMES = ("postgresql://", "postgres://")
+_SCHEMES: Final = frozenset({"postgresql", "postgres"})
+_PARAMETERS: Final = re.compile(r"(?:[a-z_]+=[^=&]*(?:&|$))*")
 
 
-@dataclass(eq=False)
 class NoSuchStore(RunnerError):
-    """A name of a store is neither `local` nor the URL of a supported server."""
-
-    name: str
+    """The address of a store is neither `local` nor the valid URL of a supported server. Its text may be secret."""
 
     def __str__(self) -> str:
-        return f"--store or AO_STORE is {self.name!r}; expected `local` or postgresql://user@host/database"
+        return (
+            "--store or AO_STORE is no address of a store; expected `local` or postgresql://user@host/database, with"
+            " parameters of libpq. In a user, a password and the value of a parameter write / ? # @ % & = and blanks as"
+            " %2F %3F %23 %40 %25 %26 %3D %20. The address is not shown, because it may contain a password"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +34,18 @@ class StorePlace:
     url: str = LOCAL
 
     def __post_init__(self) -> None:
-        """Raise `NoSuchStore` for an unknown scheme."""
-        if not self.is_local and not self.url.startswith(SCHEMES):
-            raise NoSuchStore(self.url)
+        """Raise `NoSuchStore` for an address that is not valid."""
+        if not self.is_local:
+            _parsed(self.url)
 
     @property
     def name(self) -> str:
         """The name of the store in messages and for folders, without user and password."""
         if self.is_local:
             return LOCAL
-        parts = urlsplit(self.url)
-        (host,) = parse_qs(parts.query).get("host", [parts.netloc.rpartition("@")[2]])[-1:]
-        return f"postgresql://{host}{parts.path}"
+        address = _parsed(self.url)
+        (host,) = parse_qs(address.query).get("host", [address.hosts])[-1:]
+        return f"postgresql://{host}{address.path}"
 
     @property
     def is_local(self) -> bool:
@@ -66,3 +71,14 @@ class StorePlace:
 
         patience_seconds = PATIENCE_SECONDS if busy_seconds is None else busy_seconds
         return PostgresStore(self.home, self.url, self.name, patience_seconds)
+
+
+def _parsed(url: str) -> Address:
+    address = Address.parse(url)
+    if address is None or address.scheme not in _SCHEMES or "#" in url or not _PARAMETERS.fullmatch(address.query):
+        raise NoSuchStore
+    try:
+        unquote_to_bytes(url).decode()
+    except UnicodeError:
+        raise NoSuchStore from None
+    return address

@@ -108,6 +108,12 @@ OLDEST_PROGRAM: Final = 1
 """The layout of the oldest program that can use a store of the newest layout."""
 
 
+def check_encoding(connection: "psycopg.Connection[tuple[object, ...]]", place: str) -> None:
+    """Raise `StoreUnusable` if a database cannot store every text."""
+    if (found := connection.info.parameter_status("server_encoding")) != "UTF8":
+        raise StoreUnusable(place, f"its encoding is {found}; create the database with ENCODING 'UTF8'")
+
+
 def layout_of(connection: "psycopg.Connection[tuple[object, ...]]") -> tuple[int, int]:
     """Return the layout of a database and the layout of the oldest program that can use it; zeros if it is empty."""
     # `to_regclass` may answer from the cache of this connection, from before it waited for the lock.

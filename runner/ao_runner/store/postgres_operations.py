@@ -12,12 +12,13 @@ import psycopg
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_layout import (
     LOCK_SECONDS,
+    check_encoding,
     layout_of,
     migrate,
     missing_partitions,
     partition_name,
 )
-from ao_runner.store.postgres_store import LOST, PostgresStore, check_encoding, connect, explain
+from ao_runner.store.postgres_store import LOST, PostgresStore, connect, explain
 
 _PARTITIONS: Final = """
 WITH parts AS (

@@ -17,8 +17,10 @@ from typing import Any, ClassVar, Final, Self
 import psycopg
 from psycopg import errors
 
+from ao_protocol.addresses import without_credentials
 from ao_runner.errors import RunnerError
 from ao_runner.store.engine import ConstraintBroken, Row
+from ao_runner.store.opening import NoSuchStore
 from ao_runner.store.ownership import (
     IDLE_LEASE_SECONDS,
     REMOTE,
@@ -29,7 +31,7 @@ from ao_runner.store.ownership import (
     offer_text,
     owner_of,
 )
-from ao_runner.store.postgres_layout import LAYOUTS, layout_of, make_partitions, migrate
+from ao_runner.store.postgres_layout import LAYOUTS, check_encoding, layout_of, make_partitions, migrate
 from ao_runner.store.records import (
     Damage,
     Offer,
@@ -426,9 +428,13 @@ def connect(url: str) -> "psycopg.Connection[tuple[Any, ...]]":
     """Connect to a server, without prepared statements, which poolers do not keep.
 
     Raises:
+        NoSuchStore: The URL has a parameter that libpq does not know; its message would quote a part of the URL.
         psycopg.Error: It is not there, or refuses the connection.
     """
-    return psycopg.connect(url, autocommit=True, prepare_threshold=None, **_settings(url))
+    try:
+        return psycopg.connect(url, autocommit=True, prepare_threshold=None, **_settings(url))
+    except psycopg.ProgrammingError:
+        raise NoSuchStore from None
 
 
 def explain(place: str, error: psycopg.Error) -> RunnerError:
@@ -464,12 +470,6 @@ def _settings(url: str) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if f"{name}=" not in url}
 
 
-def check_encoding(connection: "psycopg.Connection[tuple[Any, ...]]", place: str) -> None:
-    """Raise `StoreUnusable` if a database cannot store every text."""
-    if (found := connection.info.parameter_status("server_encoding")) != "UTF8":
-        raise StoreUnusable(place, f"its encoding is {found}; create the database with ENCODING 'UTF8'")
-
-
 def _check_layout(connection: "psycopg.Connection[tuple[Any, ...]]", place: str) -> None:
     """Create the tables in an empty database, and check that this program can use those of any other.
 
@@ -492,4 +492,4 @@ def _in_psycopg(statement: str) -> str:
 
 
 def _one_line(error: psycopg.Error) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return without_credentials(" ".join(str(error).split())) or type(error).__name__

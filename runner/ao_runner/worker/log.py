@@ -1,7 +1,7 @@
 """The worker's log on stderr, with structlog: short lines for people, JSON for machines.
 
-No line holds a secret. Output of executors is redacted before it comes here; known secrets of this host are redacted
-in every line once more.
+No line holds a secret. Output of executors is redacted before it comes here; known secrets of this host, and users and
+passwords in addresses, are removed from every line.
 """
 
 import json
@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
+from ao_protocol.addresses import without_credentials
 from ao_protocol.redaction import NO_SECRETS, Redactor
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def log_mishap(log: Log, sentence: str, run_id: str, error: Exception) -> None:
 
 def _event_first(_logger: object, _method: str, values: Any) -> dict[str, Any]:  # noqa: ANN401  # structlog's own
     first = ("timestamp", "level", "event", "worker")
-    return {name: values[name] for name in first} | {k: v for k, v in values.items() if k not in first}
+    plain = {name: without_credentials(value) if isinstance(value, str) else value for name, value in values.items()}
+    return {name: plain[name] for name in first} | {k: v for k, v in plain.items() if k not in first}
 
 
 def _for_people(*, colours: bool) -> Callable[[object, str, Any], str]:
@@ -113,7 +115,7 @@ def _worded(name: str, value: object) -> str:
     if isinstance(value, float):
         return f"{value:.1f}"
     if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
+        return _harmless(",".join(map(str, value)))
     return _harmless(str(value) if not isinstance(value, dict) else json.dumps(value))[:MAX_VALUE_CHARACTERS]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeGuard
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
+from ao_protocol.addresses import NO_ADDRESS, shown_address, without_credentials
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Refused
 
@@ -166,7 +168,7 @@ class Exchange:
     """The connections to the coordinator. A `with` block owns them. The token is in no error, address or `repr`."""
 
     def __init__(self, url: str, token: str | None, timing: Timing, max_answer_bytes: int = MAX_ANSWER_BYTES) -> None:
-        self.place = _place(url)
+        self.place = shown_address(url).rstrip("/")
         self._url = url.rstrip("/")
         self._token = token
         self._timing = timing
@@ -319,7 +321,11 @@ def _proxy(url: str) -> str | None:
 
     parts = urlsplit(url)
     proxies = getproxies()
-    return None if proxy_bypass(parts.hostname or "") else proxies.get(parts.scheme) or proxies.get("all")
+    found = None if proxy_bypass(parts.hostname or "") else proxies.get(parts.scheme) or proxies.get("all")
+    if found is not None and not re.match(r"(https?|socks5h?)://", shown_address(found)):
+        advice = "write http_proxy, https_proxy or all_proxy as http://user:password@host:port, percent-encoded"
+        raise CoordinatorUnusable(shown_address(url), "its proxy in the environment is no address", advice)
+    return found
 
 
 def _is_address(url: str) -> bool:
@@ -328,19 +334,11 @@ def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         httpx.URL(url)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        is_clear = shown_address(url) != NO_ADDRESS  # else an error could show the password
+        return is_clear and parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except (ValueError, httpx.InvalidURL):
         return False
 
 
 def _reason_of(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
-
-def _place(url: str) -> str:
-    """Return the address without its parts that may be secret."""
-    try:
-        parts = urlsplit(url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
-    except ValueError:
-        return "(no address)"
+    return without_credentials(str(error)) or type(error).__name__

@@ -57,6 +57,16 @@ def test_an_event_is_told_in_a_line_or_not_at_all(name: str) -> None:
     assert Narrator().tell(told) == lines
 
 
+@pytest.mark.parametrize("text", ["[" * 200_000, "9" * 5000], ids=["200,000 levels", "5,000 digits"])
+def test_a_message_that_no_parser_reads_is_told_before_a_result_with_data(text: str) -> None:
+    narrator = Narrator()
+
+    assert narrator.tell(message(text)) == []
+    (line,) = narrator.tell(event("result", result_text=None, result_data={}, stop_reason="end_turn"))
+
+    assert line.text.startswith(text[:50])
+
+
 def test_what_the_agent_says_on_the_way_is_told() -> None:
     narrator = Narrator()
 

@@ -18,7 +18,8 @@ from ao_protocol.agent_response import (
     parse_agent_response,
     write_response,
 )
-from ao_runner.cli.response import aggregate_lines, harmless, response_lines, response_text
+from ao_runner.cli.printing import plain_text
+from ao_runner.cli.response import aggregate_lines, response_lines, response_text
 from tests.process.runner.cli.calling import SECONDS, Ao, at_a_terminal, miniature, read_until
 
 SECURITY = AgentResponse(
@@ -121,7 +122,7 @@ def test_what_a_model_wrote_is_harmless_wherever_it_is_shown() -> None:
 
 
 def test_harmless_text_keeps_its_lines() -> None:
-    assert harmless("a\n\tb \x1b[1m\u202ec") == "a\n\tb [1mc"
+    assert plain_text("a\n\tb \x1b[1m\u202ec") == "a\n\tb [1mc"
 
 
 RESULTS = {
