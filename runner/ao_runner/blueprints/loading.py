@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 from ao_protocol.documents import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, problems_of
+from ao_protocol.written import NotInteroperable, parse_json, parse_yaml
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, with_stand_ins
-from ao_runner.blueprints.written import NotInteroperable, parse_json, parse_yaml
 from ao_runner.errors import RunnerError
 
 MAX_FILE_BYTES: Final = 1024 * 1024

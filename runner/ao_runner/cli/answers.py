@@ -11,7 +11,7 @@ import click
 
 from ao_protocol.input_answers import options_of
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.written import NotInteroperable, parse_json
+from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.cli.options import complete_asking_run, complete_request, examples, json_option, store_options
 from ao_runner.cli.printing import (
     leave_if_damaged,

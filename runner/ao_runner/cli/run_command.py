@@ -23,8 +23,8 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.events import Terminal
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
+from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.blueprints.loading import LoadedBlueprint, load_blueprint, load_object, oddities
-from ao_runner.blueprints.written import NotInteroperable, parse_json
 from ao_runner.cli.options import (
     EXISTING_FILE,
     RunArguments,

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from ao_protocol.input_answers import InvalidAnswer, resolution_of
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.written import NotInteroperable, parse_json
+from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.errors import RunnerError
 from ao_runner.runs.run_request import new_run_id
 from ao_runner.store.input_table import StoredRequest

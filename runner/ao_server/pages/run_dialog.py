@@ -15,7 +15,7 @@ from starlette.responses import Response
 from ao_protocol.contracts import InvalidSchema, Problem
 from ao_protocol.inputs import PROMPT_SCHEMA
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.written import NotInteroperable, parse_json
+from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry

@@ -20,7 +20,6 @@ from ao_protocol.contracts.problems import interoperability_problems, is_interop
 from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
-from ao_runner.errors import RunnerError
 
 MAX_WRITTEN_DEPTH: Final = MAX_DEPTH - 2
 """The value becomes part of an invocation, which becomes part of a `prepare` line."""
@@ -30,7 +29,7 @@ _MAX_SHOWN_CHARACTERS: Final = 40
 
 
 @dataclass(eq=False)
-class NotInteroperable(RunnerError):
+class NotInteroperable(ValueError):
     """A text is not JSON, or the protocol cannot carry a value."""
 
     reason: str
