@@ -52,6 +52,8 @@ class Engine(Protocol):
     among_sql: ClassVar[str]
     """The SQL condition, behind an expression, that it is one of the values that `listed` made into one value."""
     tags_sql: ClassVar[str]
+    beginning_sql: ClassVar[str]
+    """The SQL expression for the begin of a column as JSON; see `brief_fields`."""
     """The SQL condition that the JSON list `requires` has only values of another one, which the mark stands for."""
     now_sql: ClassVar[str]
     """The SQL expression for the time of the store's clock as a timestamp."""

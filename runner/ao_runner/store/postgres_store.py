@@ -109,6 +109,7 @@ class PostgresStore(Store):
     waits_for_a_server: ClassVar[bool] = True
     own_run_columns: ClassVar[str] = ", schema_name"
     greatest: ClassVar[str] = "greatest"
+    beginning_sql: ClassVar[str] = "to_json(left({column}, {characters}))"
     last_seq_sql: ClassVar[str] = "runs.last_seq"
     among_sql: ClassVar[str] = "= ANY(?)"
     tags_sql: ClassVar[str] = "requires::jsonb <@ ?::jsonb"

@@ -14,6 +14,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.cli.waiting import reasons_to_wait
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
 from ao_runner.store.engine import ConstraintBroken
+from ao_runner.store.brief_fields import brief
 from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, RunStatus
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
@@ -146,7 +147,7 @@ async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> di
 
     def search(store: Store) -> JsonObject:
         states = store.search_runs(query.filter)
-        runs = _shown(store, states)
+        runs = map(brief, _shown(store, states))
         more = states[-1].number if len(states) == query.limit else None
         return {"runs": [run for run in runs if query.status in {None, run["status"]}], "next_before": more}
 
