@@ -23,7 +23,7 @@ _LONG_NUMBER: Final = b":" + b"0" * len(str(MAX_SAFE_INTEGER))
 _AS_LONG_NUMBERS: Final = bytes.maketrans(b"123456789,[-", b"000000000:::")
 """A translation table to the form of `_LONG_NUMBER`: `:` for bytes before a number, `0` for every digit."""
 _KINDS: Final = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
-_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class NotIJson(ValueError):
@@ -56,7 +56,7 @@ def decode_object(line: bytes) -> "dict[str, JsonValue]":
     try:
         text = line.removeprefix(BOM_UTF8).decode().strip(" \t\r\n")
         if text.count("[") + text.count("{") > MAX_DEPTH:
-            _refuse_depth(text)
+            refuse_depth(text)
         document, end = _decode(text)
     except UnicodeDecodeError as error:
         raise NotIJson(f"byte {error.start} is not UTF-8") from error
@@ -66,7 +66,7 @@ def decode_object(line: bytes) -> "dict[str, JsonValue]":
         raise NotIJson(f"not JSON: Extra data at character {end}")
     if not isinstance(document, dict):
         raise NotIJson(f"expected a JSON object, found {_KINDS.get(type(document), 'null')}")
-    return _without_lone_surrogates(document) if _SURROGATE_ESCAPE.search(text) else document
+    return _without_lone_surrogates(document) if SURROGATE_ESCAPE.search(text) else document
 
 
 def refuse_what_is_not_read(written: bytes) -> None:
@@ -78,7 +78,7 @@ def refuse_what_is_not_read(written: bytes) -> None:
         NotIJson: An integer is outside +-(2^53-1), or the line has more than 64 levels.
     """
     if written.count(b"[") + written.count(b"{") > MAX_DEPTH:
-        _refuse_depth(written.decode())
+        refuse_depth(written.decode())
     if _LONG_NUMBER in written.translate(_AS_LONG_NUMBERS):
         json.loads(written, parse_int=_safe_integer)
 
@@ -89,7 +89,8 @@ def _without_lone_surrogates(document: "dict[str, JsonValue]") -> "dict[str, Jso
     return document if whole == text else decode_object(whole.encode())
 
 
-def _refuse_depth(text: str) -> None:
+def refuse_depth(text: str) -> None:
+    """Raise `NotIJson` if a JSON text has more than `MAX_DEPTH` levels."""
     depth = 0
     for match in _BRACKET_OR_STRING.finditer(text):
         mark = match[0]

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from ao_runner.home import private_folder
 from ao_server.rates import RateLimit
@@ -102,6 +102,7 @@ class Gate:
         if scope["type"] != "http":
             await self._inside(scope, receive, send)
             return
+        scope = with_whole_segments(scope)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         sender = str((scope.get("client") or ("",))[0])
         send = self._counting(send, sender)
@@ -173,6 +174,15 @@ class Gate:
         tokens = self._policy.tokens or {}
         of_login = role_of_token({role: login_cookie(known) for role, known in tokens.items()}, cookie)
         return role_of_token(tokens, token) or of_login
+
+
+def with_whole_segments(scope: Message) -> Message:
+    """Return a scope in whose path an encoded slash or percent sign stays encoded: an id may contain them."""
+    raw = scope.get("raw_path") or b""
+    if b"%" not in raw:
+        return scope
+    kept = raw.replace(b"%25", b"%2525").replace(b"%2F", b"%252F").replace(b"%2f", b"%252F")
+    return {**scope, "path": unquote(kept.decode("latin-1"))}
 
 
 def role_of_token(tokens: Mapping[Role, str], given: str) -> Role | None:

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import errors
 
 from ao_runner.errors import RunnerError
-from ao_runner.store.engine import ConstraintBroken, Row
+from ao_runner.store.engine import ConstraintBroken, Row, without_nul
 from ao_runner.store.ownership import (
     IDLE_LEASE_SECONDS,
     REMOTE,
@@ -173,7 +173,7 @@ class PostgresStore(Store):
         while True:
             try:
                 with self.explaining():
-                    return list(self.connection.execute(_in_psycopg(statement), values).fetchall())
+                    return list(self.connection.execute(_in_psycopg(statement), [*map(without_nul, values)]).fetchall())
             except StoreUnreachable as error:
                 is_repeatable = statement.lstrip().startswith("SELECT") and not self._depth
                 is_read_only = isinstance(error.__cause__, errors.ReadOnlySqlTransaction)
@@ -184,7 +184,7 @@ class PostgresStore(Store):
     def write(self, statement: str, values: Sequence[object] = ()) -> int:
         """See `Engine`."""
         with self.explaining():
-            return self.connection.execute(_in_psycopg(statement), values).rowcount
+            return self.connection.execute(_in_psycopg(statement), [*map(without_nul, values)]).rowcount
 
     def readable_rows(
         self, kind: str, statement: tuple[str, str, str], values: Sequence[object], damage: Damage
@@ -282,7 +282,7 @@ class PostgresStore(Store):
 
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
-        return list(values)
+        return [*map(without_nul, values)]
 
     def lock_claims(self) -> None:
         """See `Engine`."""

@@ -15,9 +15,10 @@ from ao_server.api.runs import RunId, found_run
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
 from ao_server.recording import note_targets
+from ao_server.request_text import Segment
 
 routes = APIRouter(tags=["Inputs"])
-RequestId = Annotated[str, Path(min_length=1, max_length=1000)]
+RequestId = Annotated[str, Path(min_length=1, max_length=1000), Segment]
 ANSWERER: Final = "a client of ao serve"
 
 

@@ -3,6 +3,7 @@
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
@@ -45,6 +46,7 @@ templates: Final = Environment(
     finalize=_shown,
 )
 templates.filters["verbatim"] = verbatim
+templates.filters["urlencode"] = lambda value: quote(str(value), safe="")  # Jinja's own leaves slashes
 templates.filters["html"] = Markup  # of fragments that are rendered already
 templates.globals["is_update"] = False
 templates.globals["runs_with_results"] = RUNS_WITH_RESULTS
