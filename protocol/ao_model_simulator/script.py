@@ -5,6 +5,7 @@ The error for an invalid script names each invalid field, the value found and th
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -341,10 +342,28 @@ def _parse(path: Path) -> object:
     except ImportError as error:
         raise ScriptError(path, ["a YAML script needs PyYAML, which the extra [cli] installs"]) from error
     try:
-        document = yaml.safe_load(text)
+        document = yaml.load(text, Loader=_core_loader())  # noqa: S506  # a safe loader
     except (yaml.YAMLError, RecursionError) as error:
         raise ScriptError(path, [f"the script is not YAML: {error}"]) from error
     return document
+
+
+def _core_loader() -> type[Any]:
+    """Return a safe loader of the core schema of YAML 1.2, as for blueprints: `no`, `1:30` and a date are text."""
+    import yaml
+
+    loader: type[Any] = type("CoreLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
+    for kind, pattern in _CORE_SCHEMA.items():
+        loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})\\Z"), None)
+    return loader
+
+
+_CORE_SCHEMA: Final = {
+    "null": "null|Null|NULL|~|",
+    "bool": "true|True|TRUE|false|False|FALSE",
+    "int": "[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
+}
 
 
 SHOWN_CHARS: Final = 80

@@ -23,7 +23,7 @@ _LONG_NUMBER: Final = b":" + b"0" * len(str(MAX_SAFE_INTEGER))
 _AS_LONG_NUMBERS: Final = bytes.maketrans(b"123456789,[-", b"000000000:::")
 """A translation table to the form of `_LONG_NUMBER`: `:` for bytes before a number, `0` for every digit."""
 _KINDS: Final = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
-_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class NotIJson(ValueError):
@@ -66,7 +66,7 @@ def decode_object(line: bytes) -> "dict[str, JsonValue]":
         raise NotIJson(f"not JSON: Extra data at character {end}")
     if not isinstance(document, dict):
         raise NotIJson(f"expected a JSON object, found {_KINDS.get(type(document), 'null')}")
-    return _without_lone_surrogates(document) if _SURROGATE_ESCAPE.search(text) else document
+    return _without_lone_surrogates(document) if SURROGATE_ESCAPE.search(text) else document
 
 
 def refuse_what_is_not_read(written: bytes) -> None:

@@ -19,6 +19,7 @@ from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.documents import Blueprint
 from ao_protocol.events import Event, Failure, Terminal
 from ao_protocol.wire import JsonObject
+from ao_protocol.written import check_interoperable
 from ao_runner.blueprints.loading import load_blueprint, understand_blueprint
 from ao_runner.discovery import locate_executor
 from ao_runner.errors import RunnerError
@@ -134,6 +135,7 @@ class Agent(Generic[Value]):
         Raises:
             AgentFailed: The run ended with a failure.
             RunnerError: Nothing was run: the blueprint, the profile or the executor cannot be used; the text says why.
+            ValueError: Nothing was run: the parameters or `config` hold what no invocation can; the text has the place.
             pydantic.ValidationError: The answer fits the blueprint's own schema, but not the model.
         """
         given = dict(parameters or {}) | ({} if prompt is None else {"prompt": prompt})
@@ -168,6 +170,8 @@ class Agent(Generic[Value]):
         return self.answer
 
     def _order(self, parameters: JsonObject, home: Path) -> RunRequest:
+        for place, value in (("parameters", parameters), ("config", self.config)):
+            check_interoperable(value, place=place)
         if isinstance(self.blueprint, dict):
             loaded = understand_blueprint(INLINE, self.blueprint)
         else:

@@ -10,11 +10,13 @@ from ao_protocol.contracts import InvalidSchema, Problem, check_schema
 from ao_protocol.documents import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, Seconds, problems_of
+from ao_protocol.written import NotInteroperable, check_interoperable
 from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, oddities, understand_blueprint
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS
 from ao_runner.cli.options import TAG
 from ao_runner.store.agent_table import AgentStatus, StoredAgent
 from ao_runner.store.store import Store
+from ao_server.request_text import Folder
 
 AGENT_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 BODY: Final = Path("agent")
@@ -29,9 +31,9 @@ class Demands(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    hostname: str | None = None
-    project_dir: str | None = None
-    executor_profile: str | None = None
+    hostname: Folder | None = None
+    project_dir: Folder | None = None
+    executor_profile: Folder | None = None
     executor_type: str | None = None
     tags: list[Tag] = []
 
@@ -44,7 +46,7 @@ class Demands(BaseModel):
 class Settings(BaseModel):
     """The fields of an agent that are not those of a blueprint."""
 
-    profile: str | None = Field(None, description="Profile or executor that performs the runs.")
+    profile: Folder | None = Field(None, description="Profile or executor that performs the runs.")
     executor_config: dict[str, Any] = Field({}, description="Settings of the executor.")
     demands: Demands = Demands()
     tags: list[str] = Field([], description="Labels, by which clients list agents.")
@@ -74,7 +76,10 @@ def read_agent(stored: StoredAgent) -> Agent:
         InvalidBlueprint: Its document is not that of an agent.
     """
     try:
+        check_interoperable(stored.document)
         settings = Settings.model_validate(stored.document)
+    except NotInteroperable as error:
+        raise InvalidBlueprint(BODY, [str(error)]) from error
     except ValidationError as error:
         raise InvalidBlueprint(BODY, problems_of(error, stored.document)) from error
     own = Settings.model_fields.keys()

@@ -47,6 +47,7 @@ from ao_server.pages.rendering import serve_static_files
 from ao_server.problems import RESPONSES, handle_errors
 from ao_server.receivers import ReceiverPolicy
 from ao_server.recording import ActionLog, Recording
+from ao_server.request_text import StrictBodies
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
 from ao_server.webhook_sending import send_messages
@@ -112,6 +113,7 @@ def build_application(
         app.include_router(pages)
     serve_static_files(app)
     app.add_middleware(Recording, log=actions_log)
+    app.add_middleware(StrictBodies)
     mcp = McpEndpoint(app, live.closing)
     app.router.routes.append(mcp.route)
     handle_errors(app)

@@ -16,6 +16,7 @@ from ao_runner.cli.options import (
     complete_profile,
     examples,
     home_option,
+    in_utf8,
     model_script_option,
     store_option,
 )
@@ -108,6 +109,7 @@ class ServeArguments(TypedDict):
     "--project-dir",
     type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
     default=".",
+    callback=in_utf8,
     help="Folder of runs that name none.  [default: the current one]",
 )
 @model_script_option

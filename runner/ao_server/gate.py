@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from fastapi import HTTPException
 
@@ -150,6 +150,7 @@ class Gate:
         if scope["type"] != "http":
             await self._inside(scope, receive, send)
             return
+        scope = with_whole_segments(scope)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         sender = str((scope.get("client") or ("",))[0])
         try:
@@ -225,6 +226,15 @@ def login_cookie(header: str) -> str:
     """Return the cookie of a login in a header `Cookie`; an empty text if there is none."""
     found = _COOKIE.search(header)
     return found[1] if found else ""
+
+
+def with_whole_segments(scope: Message) -> Message:
+    """Return a scope in whose path an encoded slash or percent sign stays encoded: an id may contain them."""
+    raw = scope.get("raw_path") or b""
+    if b"%" not in raw:
+        return scope
+    kept = raw.replace(b"%25", b"%2525").replace(b"%2F", b"%252F").replace(b"%2f", b"%252F")
+    return {**scope, "path": unquote(kept.decode("latin-1"))}
 
 
 def role_of_token(tokens: Mapping[Role, str], given: str) -> Role | None:

@@ -9,16 +9,17 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 from starlette.routing import Match, Route
 
 from ao_protocol.contracts import Problem
+from ao_protocol.written import NotInteroperable
 from ao_runner.blueprints.loading import InvalidBlueprint
 from ao_runner.coordinators.port import CoordinatorUnavailable, LeaseLost, Refused
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInUse, SchemaNotFound
 from ao_runner.named_schemas.vetting import UnacceptableSchema
-from ao_runner.runs.admission import CannotResume, ContractRefused
+from ao_runner.runs.admission import CannotResume, ContractRefused, TooLarge
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import (
     OfAnotherSession,
@@ -33,7 +34,9 @@ STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
     ((SessionUnknown, OfAnotherSession, SchemaNotFound), HTTPStatus.NOT_FOUND),
     ((SessionBusy, SessionsOpen, NameTaken, SchemaInUse, CannotResume, RowConflict, ConstraintBroken, LeaseLost),
      HTTPStatus.CONFLICT),
-    ((BadSchemaName, UnacceptableSchema, InvalidBlueprint, ContractRefused, Refused), HTTPStatus.UNPROCESSABLE_ENTITY),
+    ((BadSchemaName, UnacceptableSchema, InvalidBlueprint, ContractRefused, TooLarge, Refused,
+      ValidationError, NotInteroperable),
+     HTTPStatus.UNPROCESSABLE_ENTITY),
     ((CoordinatorUnavailable, StoreUnwritable), HTTPStatus.SERVICE_UNAVAILABLE),
     ((RunnerError,), HTTPStatus.INTERNAL_SERVER_ERROR),
 )  # fmt: skip

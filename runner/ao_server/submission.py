@@ -6,22 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from fastapi import HTTPException
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from ao_protocol.contracts import InvalidSchema
 from ao_protocol.contracts.contract import InvalidOptions
 from ao_protocol.documents import Blueprint
-from ao_protocol.identifiers import is_identifier
+from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, is_identifier
 from ao_protocol.inputs import PROMPT_SCHEMA, ParametersInvalid, check_against
 from ao_protocol.wire import JsonObject, Seconds
+from ao_protocol.written import check_interoperable
+from ao_runner.discovery import ExecutorNotFound
 from ao_runner.named_schemas.registry import SchemaRegistry
 from ao_runner.named_schemas.vetting import vet
 from ao_runner.profiles import InvalidProfile, ProfileNotFound, load_profile
 from ao_runner.runs.acceptance import CallerDemand
-from ao_runner.runs.admission import blueprint_of, check_resumable, demand_for
+from ao_runner.runs.admission import blueprint_of, check_resumable, check_size, demand_for
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id
 from ao_runner.store.records import (
     OPEN_STATUSES,
@@ -36,6 +38,7 @@ from ao_runner.store.records import (
 from ao_runner.store.store import Store
 from ao_server.agents import Agent, Demands, read_agent
 from ao_server.problems import problems_in, refusal
+from ao_server.request_text import Folder, Name
 
 NO_AGENT: Final[JsonObject] = {"name": "assistant"}
 """The blueprint of a run without an agent: a model with a prompt."""
@@ -49,9 +52,11 @@ class NewRun(BaseModel):
 
     type: Literal["start_session", "resume_session"]
     parameters: dict[str, Any] = Field(description="What the agent's parameters_schema asks for, else `{prompt}`.")
-    session_id: str | None = Field(None, description="The session to resume, or the id of the new one.")
+    session_id: Name | None = Field(None, description="The session to resume, or the id of the new one.")
     agent_name: str | None = Field(None, description="The agent; the one of its session for a resume.")
-    project_dir: str | None = Field(None, pattern="^/", description="Absolute path of the folder of the agent's work.")
+    project_dir: Folder | None = Field(
+        None, pattern="^/", description="Absolute path of the folder of the agent's work."
+    )
     parent_session_id: str | None = Field(None, description="The session that asks for the run.")
     execution_mode: ExecutionMode = "sync"
     additional_demands: Demands | None = Field(None, description="Demands on the worker, beside those of the agent.")
@@ -59,10 +64,17 @@ class NewRun(BaseModel):
     output_schema: dict[str, Any] | None = Field(None, description="JSON Schema of the answer.")
     output_schema_name: str | None = Field(None, description="A named schema, instead of output_schema.")
     output_schema_options: dict[str, Any] | None = Field(None, description="How the schema is enforced.")
-    profile: str | None = Field(None, description="Profile or executor that performs the run.")
+    profile: Folder | None = Field(None, description="Profile or executor that performs the run.")
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     timeout_seconds: Seconds | None = None
     metadata: dict[str, Any] = Field({}, description="Passed to the executor.")
+
+    @model_validator(mode="after")
+    def _can_be_sent(self) -> Self:
+        documents = self.model_dump(include={"parameters", "metadata", "output_schema", "output_schema_options"})
+        for name, document in documents.items():
+            check_interoperable(document, place=f"$.{name}")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +135,8 @@ def _check_parent(store: Store, wanted: NewRun, parent: str) -> None:
 
 def _first_run(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
     if wanted.session_id is not None and not is_identifier(wanted.session_id):
-        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_session_id", "session_id: expected 1 to 256 characters")
+        message = f"session_id: expected at most {MAX_IDENTIFIER_BYTES} bytes as JSON"
+        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_session_id", message)
     if wanted.session_id is not None and store.session_exists(wanted.session_id):
         raise HTTPException(HTTPStatus.CONFLICT, f"Session {shown(wanted.session_id)} already exists")
     agent = None if wanted.agent_name is None else _find_agent(store, wanted.agent_name)
@@ -153,7 +166,7 @@ def _first_run(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
         is_simulated=hosting.model_script is not None,
         parent_session_id=wanted.parent_session_id,
     )
-    run = _run(store, wanted, session.session_id, blueprint)
+    run = _run(store, wanted, session, blueprint)
     return Submission(_queued(wanted, run, profile, demands, timeout_seconds, hosting), session)
 
 
@@ -171,7 +184,7 @@ def _further_run(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
     is_open = any(run.status in OPEN_STATUSES for run in store.list_runs(session.session_id))
     check_resumable(session, is_open=is_open, has_script=hosting.model_script is not None)
     profile = wanted.profile or session.profile or session.executor_path
-    run = _run(store, wanted, session.session_id, blueprint)
+    run = _run(store, wanted, session, blueprint)
     demands = wanted.additional_demands or Demands()
     return Submission(_queued(wanted, run, profile, demands, wanted.timeout_seconds, hosting), None)
 
@@ -207,14 +220,14 @@ def _executor_of(profile: str, hosting: Hosting) -> str:
     """Return the executor of a profile; a profile that this host does not have belongs to workers elsewhere."""
     try:
         return load_profile(profile, hosting.home, hosting.environ).executor
-    except (ProfileNotFound, InvalidProfile):
+    except (ProfileNotFound, InvalidProfile, ExecutorNotFound):
         return profile
 
 
-def _run(store: Store, wanted: NewRun, session_id: str, blueprint: Blueprint) -> Run:
-    return Run(
+def _run(store: Store, wanted: NewRun, session: Session, blueprint: Blueprint) -> Run:
+    run = Run(
         run_id=new_run_id(),
-        session_id=session_id,
+        session_id=session.session_id,
         mode="start" if wanted.type == "start_session" else "resume",
         parameters=wanted.parameters,
         started_at=timestamp(),
@@ -223,6 +236,8 @@ def _run(store: Store, wanted: NewRun, session_id: str, blueprint: Blueprint) ->
         parent_session_id=wanted.parent_session_id,
         execution_mode=wanted.execution_mode,
     )
+    check_size(session, run, wanted.metadata)
+    return run
 
 
 def _contract(store: Store, wanted: NewRun, blueprint: Blueprint) -> JsonObject | None:

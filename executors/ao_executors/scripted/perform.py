@@ -30,6 +30,7 @@ from ao_protocol.events import (
     UsageFigures,
 )
 from ao_protocol.wire import JsonObject
+from ao_protocol.written import decode_text, parse_json, parse_yaml
 
 _SESSION: Final = re.compile(r"scripted_(?P<name>[0-9a-f]{16})_(?P<answers>[0-9]{1,9})")
 _FOREVER_SECONDS: Final = 1_000_000
@@ -72,15 +73,9 @@ def _script_of(task: Task) -> JsonObject:
 
 def _load(path: Path) -> JsonValue:
     try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix not in {".yaml", ".yml"}:
-            return cast("JsonValue", json.loads(text))  # the schema checks it afterwards
-        import yaml
-
-        try:
-            return cast("JsonValue", yaml.safe_load(text))
-        except yaml.YAMLError as error:
-            raise ValueError(" ".join(str(error).split())) from error
+        text = decode_text(path.read_bytes())
+        # The schema checks it afterwards.
+        return cast("JsonValue", parse_yaml(text) if path.suffix in {".yaml", ".yml"} else parse_json(text))
     except ImportError as error:
         message = f"{path} is YAML, and PyYAML is not installed; pip install 'ao-executor-protocol[cli]' or write JSON"
         raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ValidationError
 from ao_protocol.documents import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, problems_of
+from ao_protocol.written import NotInteroperable, check_interoperable, check_name, decode_text, parse_json, parse_yaml
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, with_stand_ins
-from ao_runner.blueprints.written import NotInteroperable, parse_json, parse_yaml
 from ao_runner.errors import RunnerError
 
 MAX_FILE_BYTES: Final = 1024 * 1024
@@ -71,9 +71,14 @@ def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
         InvalidBlueprint: Fields are invalid; the error names each with the found and the expected value.
     """
     try:
-        return LoadedBlueprint(path, document, Blueprint.model_validate(with_stand_ins(document)))
+        check_interoperable(document)
+        blueprint = Blueprint.model_validate(with_stand_ins(document))
+        check_name(blueprint.name, place="$.name: ")
+    except NotInteroperable as error:
+        raise InvalidBlueprint(path, [str(error)]) from error
     except ValidationError as error:
         raise InvalidBlueprint(path, problems_of(error, document)) from error
+    return LoadedBlueprint(path, document, blueprint)
 
 
 def oddities(loaded: LoadedBlueprint) -> list[str]:
@@ -188,10 +193,7 @@ def object_from(path: Path, content: bytes, *, is_json: bool) -> JsonObject:
     if len(content) > MAX_FILE_BYTES:
         raise UnreadableFile(path, f"larger than {MAX_FILE_BYTES} bytes, the most that is read of a file")
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UnreadableFile(path, f"byte {error.start} is not UTF-8") from error
-    try:
+        text = decode_text(content)
         document = parse_json(text) if is_json else parse_yaml(text)
     except NotInteroperable as error:
         raise UnreadableFile(path, str(error)) from error

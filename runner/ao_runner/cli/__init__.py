@@ -28,6 +28,7 @@ EXTRA_OF: Final = {
 }
 NEEDS_EXTRA: Final = 'ao: this needs the package {name}; install it with: pip install "ao-executor-protocol[{extra}]"'
 EXIT_USAGE: Final = 2
+NO_UTF8: Final = "ao: {what}: byte {byte} is not UTF-8; convert the text, or rename the file or folder"
 
 
 _CLOSED: Final = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
@@ -37,8 +38,12 @@ _CLOSED: Final = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
 def main() -> None:
     """Run the command line and exit."""
     fill_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may have a smaller alphabet
     have_stdout_wait()
     sys.stdout, sys.stderr = _PlainStream(sys.stdout), _PlainStream(sys.stderr)
+    refuse_bytes()
     try:
         from ao_runner.cli.program import program
 
@@ -51,6 +56,18 @@ def main() -> None:
             raise
         print(NEEDS_EXTRA.format(name=name, extra=EXTRA_OF[name]), file=sys.stderr)  # noqa: T201  # without click
         sys.exit(EXIT_USAGE)
+
+
+def refuse_bytes() -> None:
+    """Exit with a message if an argument, or a variable that ao reads, is not UTF-8: no store and no line holds it."""
+    given = {f"argument {number}": text for number, text in enumerate(sys.argv[1:], 1)}
+    given |= {name: text for name, text in os.environ.items() if name.startswith(("AO_", "HOME", "TMPDIR", "XDG_"))}
+    for what, text in given.items():
+        try:
+            os.fsencode(text).decode()
+        except UnicodeDecodeError as error:  # its text may be a secret
+            print(NO_UTF8.format(what=what, byte=error.start), file=sys.stderr)  # noqa: T201  # without click
+            sys.exit(EXIT_USAGE)
 
 
 def fill_closed_streams() -> None:

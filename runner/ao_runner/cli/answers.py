@@ -11,12 +11,13 @@ import click
 
 from ao_protocol.input_answers import options_of
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.written import NotInteroperable, parse_json
+from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.cli.options import complete_asking_run, complete_request, examples, json_option, store_options
 from ao_runner.cli.printing import echo, leave_if_damaged, print_document, print_table, shorten, show_success, visible
 from ao_runner.cli.runs import time_since
 from ao_runner.runs.answering import find_request, give_answer
 from ao_runner.runs.lost_runs import fail_lost_runs
+from ao_runner.store.brief_fields import brief
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import SessionUnknown
@@ -42,7 +43,9 @@ def inputs_command(run: str | None, as_json: bool, place: StorePlace) -> None:
         fail_lost_runs(store)
         requests = store.waiting_requests() if run is None else store.requests_of(run_of(store, run))
     if as_json:
-        print_document([{**asdict(one), "is_waiting": one.is_waiting} for one in requests])
+        documents = [{**asdict(one), "is_waiting": one.is_waiting} for one in requests]
+        # Those of one run are whole.
+        print_document([{**one, "fields": brief(one["fields"])} for one in documents] if run is None else documents)
     elif run is not None:
         for request in requests:
             _show(request)

@@ -5,6 +5,7 @@ from typing import Literal
 
 import click
 
+from ao_protocol.written import check_name
 from ao_runner.cli.options import chosen, complete_profile, examples, json_option, store_options, together
 from ao_runner.cli.printing import echo, print_document, print_table, show_success
 from ao_runner.errors import RunnerError
@@ -57,7 +58,7 @@ def set_limit(ctx: click.Context, agent: str | None, profile: str | None, most: 
     """Let at most N runs of an agent or profile run at a time; 0 pauses it. Runs that are running go on."""
     kind, name = _whose(agent, profile)
     with chosen(ctx, place, "home", "store").open() as store:
-        store.put_limit(RunLimit(kind, name, most))
+        store.put_limit(RunLimit(kind, check_name(name), most))
         store.notify()
     show_success(f"at most {most} runs of {kind} {name} at a time")
 

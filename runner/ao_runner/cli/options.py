@@ -291,7 +291,7 @@ class RunArguments(TypedDict, total=False):
     store: str
 
 
-def _in_utf8(_context: click.Context, _option: click.Parameter, folder: Path) -> Path:
+def in_utf8(_context: click.Context, _option: click.Parameter, folder: Path) -> Path:
     """Refuse a path that no line of the protocol can hold (SPEC 3)."""
     if any("\ud800" <= character <= "\udfff" for character in str(folder)):
         raise click.BadParameter(f"{str(folder)!r} is not UTF-8, and the protocol's lines are; rename the folder")
@@ -335,7 +335,7 @@ agent_options: Final = together(
         type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
         default=".",
         show_default="here",
-        callback=_in_utf8,
+        callback=in_utf8,
         help="Folder that the agent works in.",
     ),
 )

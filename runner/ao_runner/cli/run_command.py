@@ -23,8 +23,8 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.events import Terminal
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
+from ao_protocol.written import NotInteroperable, check_interoperable, decode_text, parse_json
 from ao_runner.blueprints.loading import LoadedBlueprint, load_blueprint, load_object, oddities
-from ao_runner.blueprints.written import NotInteroperable, parse_json
 from ao_runner.cli.options import (
     EXISTING_FILE,
     RunArguments,
@@ -345,6 +345,7 @@ def collect_parameters(blueprint: Blueprint, given: RunArguments) -> JsonObject:
     if schema is None and blueprint.type == "autonomous" and parameters.keys() > {"prompt"}:
         idle = "ignored; an agent without a parameters_schema takes only 'prompt'"
         show_remarks("parameters", [f"{below(ROOT, name)}: {idle}" for name in parameters if name != "prompt"])
+    check_interoperable(parameters, place="parameters")
     return parameters
 
 
@@ -361,7 +362,11 @@ def required_prompt(prompt: str | None) -> str:
 
 
 def _read_prompt(prompt: str) -> str:
-    return sys.stdin.read() if prompt == STDIN else prompt
+    return _piped_text() if prompt == STDIN else prompt
+
+
+def _piped_text() -> str:
+    return decode_text(sys.stdin.buffer.read(), "the prompt on stdin: ").replace("\r\n", "\n")
 
 
 def _prompt_from_pipe() -> str | None:
@@ -372,7 +377,7 @@ def _prompt_from_pipe() -> str | None:
         return None
     if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
         return None
-    return sys.stdin.read() or None
+    return _piped_text() or None
 
 
 def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:

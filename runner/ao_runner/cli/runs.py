@@ -51,6 +51,7 @@ from ao_runner.cli.run_progress import Narrator
 from ao_runner.cli.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs
+from ao_runner.store.brief_fields import begin_of, brief
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
 from ao_runner.store.records import (
@@ -135,7 +136,7 @@ def _document(state: RunState, waiting: Mapping[str, str]) -> dict[str, object]:
     others = asdict(state)
     others.pop("number")
     added = {"agent_name": others.pop("agent_name"), "waits": waiting.get(state.run.run_id)}
-    return {**others.pop("run"), **added, **others.pop("placement"), **others}
+    return brief({**others.pop("run"), **added, **others.pop("placement"), **others})
 
 
 def _status(state: RunState, owners: Mapping[str, Owner], waiting: Mapping[str, str]) -> str:
@@ -165,7 +166,8 @@ def time_since(timestamp: str) -> str:
 
 def prompt_of(run: Run) -> str:
     """Return the beginning of a run's prompt, or of its parameters."""
-    return shorten(str(run.parameters.get("prompt") or json.dumps(run.parameters, ensure_ascii=False)), 40)
+    text = run.parameters.get("prompt") or begin_of(run.parameters)
+    return shorten(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False), 40)
 
 
 def _row(state: RunState, statuses: Mapping[str, str]) -> list[str]:

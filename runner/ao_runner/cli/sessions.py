@@ -45,6 +45,7 @@ from ao_runner.home import WORKSPACES
 from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
+from ao_runner.store.brief_fields import brief
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import OPEN_STATUSES, DeletableSession, RowDamaged, Run, Session, StoredEvent
 from ao_runner.store.store import Store
@@ -81,7 +82,8 @@ def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, place: S
         for run in store.list_runs(*runs):
             runs[run.session_id].append(run)
     if as_json:
-        print_document([asdict(one) | {"runs": [asdict(run) for run in runs[one.session_id]]} for one in shown])
+        listed = {session_id: [brief(asdict(run)) for run in of_session] for session_id, of_session in runs.items()}
+        print_document([brief(asdict(one)) | {"runs": listed[one.session_id]} for one in shown])
     elif sessions or not store.damage:
         _show([(session, runs[session.session_id]) for session in shown], len(sessions))
     leave_if_damaged(store.damage)

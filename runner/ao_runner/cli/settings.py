@@ -11,8 +11,8 @@ from typing import Any, Final
 from ao_protocol.documents import Description
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
+from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.blueprints.loading import is_free, nearest
-from ao_runner.blueprints.written import NotInteroperable, parse_json
 from ao_runner.cli.options import RunArguments, split_pair
 from ao_runner.cli.printing import show_remarks
 from ao_runner.discovery import DescribeFailed, Executor, ExecutorNotFound, describe_executor, locate_executor

@@ -50,7 +50,7 @@ from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
-from ao_runner.runs.admission import blueprint_of, check_resumable
+from ao_runner.runs.admission import blueprint_of, check_resumable, check_size
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
@@ -139,6 +139,7 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
         fail_lost_runs(store)
         session, run, profile = (_further_run if given["session"] else _first_run)(given, store)
         metadata: JsonObject = {} if given["traceparent"] is None else {"traceparent": given["traceparent"]}
+        check_size(session, run, metadata)
         with store.transaction():
             if run.mode == "start":
                 store.add_session(session)

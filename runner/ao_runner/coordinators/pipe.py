@@ -15,15 +15,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.documents import Blueprint
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Envelope, Event
 from ao_protocol.framing import (
+    MAX_DEPTH,
     MAX_INVOCATION_BYTES,
     EndedMidLine,
     LineSplitter,
@@ -35,6 +36,7 @@ from ao_protocol.framing import (
 from ao_protocol.identifiers import is_identifier
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
+from ao_protocol.written import NotInteroperable, check_name, decode_text, parse_json
 from ao_runner.blueprints.loading import MAX_REMARKS, is_free, load_blueprint, nearest, oddities_of
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, EventBatch, Orders
@@ -184,8 +186,8 @@ class RunLine(WireModel):
     blueprint: JsonObject | Name | None = None
     parameters: JsonObject = {}
     prompt: str | None = None
-    run_id: Identifier | None = None
-    session_id: Identifier | None = None
+    run_id: Annotated[Identifier, AfterValidator(check_name)] | None = None
+    session_id: Annotated[Identifier, AfterValidator(check_name)] | None = None
     executor_session_id: Identifier | None = None
     profile: Name | None = None
     project_dir: Name | None = None
@@ -229,7 +231,8 @@ def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Ass
         raise InvalidRunLine(str(line), error_type=ErrorType.INVOCATION_TOO_LARGE)
     try:
         document = decode_object(line)
-    except NotIJson as error:
+        parse_json(decode_text(line), MAX_DEPTH - 1)  # which refuses half of a surrogate pair
+    except (NotIJson, NotInteroperable) as error:
         message = f"{error}, expected a run such as {EXAMPLE}"
         raise InvalidRunLine(message, error_type=ErrorType.INVALID_JSON) from error
     if "cancel" in document:
@@ -301,9 +304,11 @@ def _blueprint(asked: RunLine, defaults: RunDefaults) -> tuple[JsonObject, Bluep
     if document is None:
         raise InvalidRunLine(f"$.blueprint: missing, expected a run such as {EXAMPLE}")
     try:
+        check_name(str(document.get("name") or "none"), place="$.name: ")
         return document, Blueprint.model_validate(document)
-    except ValidationError as error:
-        raise InvalidRunLine(f"$.blueprint: {'; '.join(problems_of(error, document))}") from error
+    except (NotInteroperable, ValidationError) as error:
+        problems = problems_of(error, document) if isinstance(error, ValidationError) else [str(error)]
+        raise InvalidRunLine(f"$.blueprint: {'; '.join(problems)}") from error
 
 
 MAX_AHEAD: Final = 100

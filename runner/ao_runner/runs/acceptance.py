@@ -44,13 +44,13 @@ from ao_protocol.refusals import (
 )
 from ao_protocol.version import CURRENT, SchemaVersion
 from ao_protocol.wire import JsonObject, problems_of
+from ao_protocol.written import unsendable
 from ao_runner.blueprints.placeholders import (
     Scopes,
     UnresolvedPlaceholders,
     fill_runner_values,
     resolve_placeholders,
 )
-from ao_runner.blueprints.written import unsendable
 from ao_runner.profiles import profile_environment
 from ao_runner.runs.run_request import RunRequest, invocation_of, refused
 from ao_runner.store.records import Run

@@ -1,5 +1,6 @@
 """Whether a run may be added to a session, and which contract its answer has to meet."""
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +10,13 @@ from pydantic import ValidationError
 from ao_protocol.contracts import InvalidSchema, OptionDefaults, defaults_from, demands_of_blueprint, takes_defaults
 from ao_protocol.contracts.contract import USUAL_DEFAULTS, ContractOverridden, resolve_contract
 from ao_protocol.documents import Blueprint
+from ao_protocol.framing import MAX_INVOCATION_BYTES
 from ao_protocol.wire import JsonObject, problems_of
 from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.errors import RunnerError
 from ao_runner.runs.acceptance import CallerDemand, demand_record, demands_together
 from ao_runner.runs.run_request import not_keeping_rejected_answers
-from ao_runner.store.records import RowDamaged, Session
+from ao_runner.store.records import RowDamaged, Run, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,24 @@ def demand_for(caller: CallerDemand, blueprint: Blueprint, *, keeps_rejected: bo
         record = not_keeping_rejected_answers(record)
     is_asked_again = contract is not None and blueprint.type == "autonomous"
     return Demand(record, defaults, contract.max_retries + 1 if contract is not None and is_asked_again else None)
+
+
+class TooLarge(RunnerError):
+    """No invocation can hold a run."""
+
+
+def check_size(session: Session, run: Run, metadata: JsonObject) -> None:
+    """Refuse a run before it is queued if its invocation would be too large (AOX-237).
+
+    Raises:
+        TooLarge: It would. The parameters of a model are in it twice, the second time as its prompt.
+    """
+    parts: list[object] = [session.blueprint, session.executor_config, run.parameters, run.contract, metadata]
+    parts += [] if session.blueprint.get("type") == "procedural" else [run.parameters]
+    size = len(json.dumps(parts, ensure_ascii=False).encode())
+    if size > MAX_INVOCATION_BYTES:
+        most = f"{MAX_INVOCATION_BYTES} are the most; put large texts into files"
+        raise TooLarge(f"the invocation of the run would have {size} bytes, and {most}")
 
 
 class CannotResume(RunnerError):

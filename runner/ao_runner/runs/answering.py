@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from ao_protocol.input_answers import InvalidAnswer, resolution_of
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.written import NotInteroperable, parse_json
+from ao_protocol.written import MAX_WRITTEN_DEPTH, NotInteroperable, check_interoperable, parse_json
 from ao_runner.errors import RunnerError
 from ao_runner.runs.run_request import new_run_id
 from ao_runner.store.input_table import StoredRequest
@@ -99,7 +99,7 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
     if not request.is_waiting:
         raise AnsweredBefore(request)
     try:
-        parse_json(json.dumps(answer))  # half a surrogate pair, say, cannot be stored or sent
+        check_interoperable(answer, MAX_WRITTEN_DEPTH - 1)  # an invocation holds it one level deeper than parameters
         resolution = resolution_of(request.fields, answer)
     except (InvalidAnswer, NotInteroperable) as error:
         raise AnswerRefused(f"request {request.request_id} of run {request.run_id}: {error}") from error

@@ -1,17 +1,22 @@
 """What a database engine provides to the queries of a store. SQLite and PostgreSQL are behind it."""
 
 import json
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Literal, NoReturn, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Literal, NoReturn, Protocol, Self, TypeVar
 
+from ao_protocol.framing import MAX_DEPTH, SURROGATE_ESCAPE, refuse_depth
 from ao_protocol.wire import JsonObject
 from ao_runner.store.ownership import Owner, Wakeup
 from ao_runner.store.records import Damage, Offer, RowDamaged, RunState, StoredEvent
 
+NO_TEXT: Final = re.compile("[\ud800-\udfff]")
+"""Halves of surrogate pairs."""
 Record = TypeVar("Record")
 Row = Sequence[Any]
 
@@ -47,6 +52,8 @@ class Engine(Protocol):
     """The names of further columns of `runs` that a copy of a run takes over, each behind a comma."""
     greatest: ClassVar[str]
     """The SQL function that returns the greatest of its arguments."""
+    beginning_sql: ClassVar[str]
+    """The SQL expression for the begin of a column as JSON; see `brief_fields`."""
     last_seq_sql: ClassVar[str]
     """The SQL expression for the `seq` of the last event of a row of `runs`; null or 0 if there is none."""
     among_sql: ClassVar[str]
@@ -254,12 +261,34 @@ def json_object(column: str, text: Any) -> JsonObject:  # noqa: ANN401  # a dama
         ValueError: The column contains no object.
     """
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, TypeError, RecursionError) as error:
+        if text.count("[") + text.count("{") > MAX_DEPTH:
+            refuse_depth(text)
+        document = json.loads(_as_text(text), parse_constant=_refuse_constant)
+    except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"column {column} holds no JSON: {error}") from error
     if not isinstance(document, dict):
         raise ValueError(f"column {column} holds a JSON {type(document).__name__}, expected an object")  # noqa: TRY004
     return document
+
+
+def _as_text(text: str) -> str:
+    """Return JSON with U+FFFD for halves of surrogate pairs, which earlier versions stored."""
+    if not SURROGATE_ESCAPE.search(text):
+        return text
+    return NO_TEXT.sub("\ufffd", json.dumps(json.loads(text), ensure_ascii=False))
+
+
+def storable(value: object, unstorable: re.Pattern[str] = NO_TEXT) -> object:
+    """Return a value for a statement, with U+FFFD for what no column can hold.
+
+    Names that people choose are refused earlier; these are those of executors, and ids that are looked for.
+    """
+    if not isinstance(value, str) or (value.isascii() and "\0" not in value):
+        return value
+    return unstorable.sub("\ufffd", value)
+
+
+without_nul: Final = partial(storable, unstorable=re.compile(f"\0|{NO_TEXT.pattern}"))
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -19,7 +19,7 @@ from psycopg import errors
 
 from ao_protocol.addresses import without_credentials
 from ao_runner.errors import RunnerError
-from ao_runner.store.engine import ConstraintBroken, Row
+from ao_runner.store.engine import ConstraintBroken, Row, without_nul
 from ao_runner.store.opening import NoSuchStore
 from ao_runner.store.ownership import (
     IDLE_LEASE_SECONDS,
@@ -111,6 +111,7 @@ class PostgresStore(Store):
     waits_for_a_server: ClassVar[bool] = True
     own_run_columns: ClassVar[str] = ", schema_name"
     greatest: ClassVar[str] = "greatest"
+    beginning_sql: ClassVar[str] = "to_json(left({column}, {characters}))"
     last_seq_sql: ClassVar[str] = "runs.last_seq"
     among_sql: ClassVar[str] = "= ANY(?)"
     tags_sql: ClassVar[str] = "requires::jsonb <@ ?::jsonb"
@@ -174,7 +175,7 @@ class PostgresStore(Store):
         while True:
             try:
                 with self.explaining():
-                    return list(self.connection.execute(_in_psycopg(statement), values).fetchall())
+                    return list(self.connection.execute(_in_psycopg(statement), [*map(without_nul, values)]).fetchall())
             except StoreUnreachable as error:
                 is_repeatable = statement.lstrip().startswith("SELECT") and not self._depth
                 is_read_only = isinstance(error.__cause__, errors.ReadOnlySqlTransaction)
@@ -185,7 +186,7 @@ class PostgresStore(Store):
     def write(self, statement: str, values: Sequence[object] = ()) -> int:
         """See `Engine`."""
         with self.explaining():
-            return self.connection.execute(_in_psycopg(statement), values).rowcount
+            return self.connection.execute(_in_psycopg(statement), [*map(without_nul, values)]).rowcount
 
     def readable_rows(
         self, kind: str, statement: tuple[str, str, str], values: Sequence[object], damage: Damage
@@ -283,7 +284,7 @@ class PostgresStore(Store):
 
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
-        return list(values)
+        return [*map(without_nul, values)]
 
     def lock_claims(self) -> None:
         """See `Engine`."""

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ao_protocol.errors import ErrorType
+from ao_runner.store.brief_fields import brief_columns
 from ao_runner.store.engine import Engine, Row, json_object, reading
 from ao_runner.store.records import (
     ClaimedRun,
@@ -253,8 +254,8 @@ class RunQueue(Engine):
         Raises:
             RowDamaged: One of them is damaged.
         """
-        found = self._states(None, "run_id = ?", beginning)
-        return found or self._states(None, "run_id >= ? AND run_id < ?", beginning, end_of_prefix(beginning))
+        found = self._states(None, "run_id = ?", beginning, whole=True)
+        return found or self._states(None, _PREFIXED, beginning, end_of_prefix(beginning), whole=True)
 
     def search_runs(self, wanted: RunFilter) -> list[RunState]:
         """Return the newest runs that fit a filter, newest first. Damaged rows go to `damage`."""
@@ -271,10 +272,13 @@ class RunQueue(Engine):
         values = [value for _, some in conditions for value in some]
         return self._states(self.damage, condition, *values, tail=f" DESC LIMIT {wanted.limit:d}")
 
-    def _states(self, damage: Damage | None, condition: str, *values: object, tail: str = "") -> list[RunState]:
+    def _states(
+        self, damage: Damage | None, condition: str, *values: object, tail: str = "", whole: bool = False
+    ) -> list[RunState]:
         of_session = "FROM sessions WHERE sessions.session_id = runs.session_id"
         columns = (
-            f"{RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted, {self.last_seq_sql},"
+            f"{RUN_COLUMNS if whole else brief_columns(RUN_COLUMNS, self.beginning_sql)},"
+            f" profile, attempt, owner, queued_at, has_begun, stop_wanted, {self.last_seq_sql},"
             f" requires, priority, not_before, (SELECT host {of_session}), succeeds,"
             f" (SELECT agent_name {of_session}), rowid"
         )
@@ -358,6 +362,7 @@ _COPIED_OF_RUN: Final = (
     "mode, parameters, contract, profile, timeout_seconds, metadata, model_script, requires, priority, requeue,"
     " parent_session_id, execution_mode, announced"
 )
+_PREFIXED: Final = "run_id >= ? AND run_id < ?"
 _OPEN: Final = "status IN ('queued', 'running')"
 _COUNTS: Final = f"""
 SELECT (SELECT count(*) FROM runs WHERE {_OPEN} AND status = 'queued'),

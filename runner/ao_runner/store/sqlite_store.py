@@ -66,6 +66,7 @@ class SqliteStore(StoreFile, Store):
     waits_for_a_server: ClassVar[bool] = False
     own_run_columns: ClassVar[str] = ""
     greatest: ClassVar[str] = "max"
+    beginning_sql: ClassVar[str] = "json_quote(substr({column}, 1, {characters}))"
     last_seq_sql: ClassVar[str] = _LAST_SEQ
     among_sql: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
     tags_sql: ClassVar[str] = _TAGS

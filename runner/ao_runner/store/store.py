@@ -13,6 +13,7 @@ from typing import Any, Final
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.store.action_table import ActionTable
 from ao_runner.store.agent_table import AgentTable
+from ao_runner.store.brief_fields import brief_columns
 from ao_runner.store.deliveries import DeliveryTable
 from ao_runner.store.engine import ConstraintBroken, Row, json_object, reading
 from ao_runner.store.input_table import InputTable
@@ -208,7 +209,8 @@ class Store(RunQueue, WorkerTable, AgentTable, DeliveryTable, RunFigures, Action
 
     def list_runs(self, *session_ids: str) -> list[Run]:
         """Return the runs of sessions in order, in one query for any number of sessions."""
-        statement = (RUN_COLUMNS, "runs", f"WHERE session_id {self.among_sql} ORDER BY rowid")
+        columns = brief_columns(RUN_COLUMNS, self.beginning_sql)
+        statement = (columns, "runs", f"WHERE session_id {self.among_sql} ORDER BY rowid")
         return self.rows("run", statement, (self.listed(session_ids),), run_of, self.damage)
 
     def states_of(self, *session_ids: str) -> list[RunState]:

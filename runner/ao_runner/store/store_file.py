@@ -15,7 +15,7 @@ from typing import Final, Literal, Self
 
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_home, take_lock
-from ao_runner.store.engine import ConstraintBroken, Row
+from ao_runner.store.engine import ConstraintBroken, Row, storable
 from ao_runner.store.records import (
     Damage,
     Holder,
@@ -245,12 +245,12 @@ class StoreFile:
 
     def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """See `Engine`."""
-        return self.connection.execute(statement, values).fetchall()
+        return self.connection.execute(statement, [*map(storable, values)]).fetchall()
 
     def write(self, statement: str, values: Sequence[object] = ()) -> int:
         """See `Engine`."""
         try:
-            return self.connection.execute(statement, values).rowcount
+            return self.connection.execute(statement, [*map(storable, values)]).rowcount
         except sqlite3.OperationalError as error:
             raise unwritable(self.path, error) from error
         except sqlite3.IntegrityError as error:
@@ -261,6 +261,7 @@ class StoreFile:
     ) -> list[Row]:
         """See `Engine`. The rows of a damaged page are unreadable."""
         columns, table, clause = statement
+        values = [*map(storable, values)]
         try:
             return self.connection.execute(f"SELECT {columns} FROM {table} {clause}", values).fetchall()  # noqa: S608  # own
         except sqlite3.DatabaseError as error:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from ao_protocol.contracts import Problem
 from ao_protocol.wire import JsonObject
 from ao_runner.store.agent_table import StoredAgent
+from ao_runner.store.brief_fields import brief
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
 from ao_server.agents import AGENT_NAME, listed_agents, problems_of_agent, remarks_on_agent, shown_agent
@@ -44,7 +45,7 @@ async def list_agents(
     """List all agents by name."""
     wanted = {tag for tag in tags.split(",") if tag}
     agents = await context.access.read(listed_agents)
-    return [shown_agent(agent) for agent in agents if wanted <= set(agent.document.get("tags") or [])]  # type: ignore[arg-type]  # checked when stored
+    return [brief(shown_agent(agent)) for agent in agents if wanted <= set(agent.document.get("tags") or [])]  # type: ignore[arg-type]  # checked when stored
 
 
 @routes.post("/check")

@@ -8,15 +8,17 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.answering import Answered, AnsweredBefore, AnswerRefused, give_answer
+from ao_runner.store.brief_fields import brief
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.store import Store
 from ao_server.api.runs import RunId, found_run
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
 from ao_server.recording import note_targets
+from ao_server.request_text import Segment
 
 routes = APIRouter(tags=["Inputs"])
-RequestId = Annotated[str, Path(min_length=1, max_length=1000)]
+RequestId = Annotated[str, Path(min_length=1, max_length=1000), Segment]
 ANSWERER: Final = "a client of ao serve"
 
 
@@ -32,7 +34,7 @@ class NewAnswer(BaseModel):
 @routes.get("/inputs")
 async def list_inputs(context: Context) -> dict[str, Any]:
     """List the requests that wait for a person, oldest first."""
-    return {"inputs": [shown(one) for one in await context.access.read(lambda store: store.waiting_requests())]}
+    return {"inputs": [brief(shown(one)) for one in await context.access.read(lambda store: store.waiting_requests())]}
 
 
 @routes.get("/runs/{run_id}/inputs")

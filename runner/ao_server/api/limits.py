@@ -7,15 +7,17 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, HTTPException, Path
 from pydantic import BaseModel, ConfigDict, Field
 
+from ao_protocol.written import check_name
 from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
+from ao_server.request_text import Segment
 
 routes = APIRouter(prefix="/limits", tags=["Limits"])
 Kind = Literal["agent", "profile"]
 MAX_NAME: Final = 1000
-Name = Annotated[str, Path(min_length=1, max_length=MAX_NAME)]
+Name = Annotated[str, Path(min_length=1, max_length=MAX_NAME), Segment]
 MOST: Final = 1_000_000
 
 
@@ -38,6 +40,7 @@ async def list_limits(context: Context) -> dict[str, Any]:
 @routes.put("/{kind}/{name:path}")
 async def put_limit(context: Context, kind: Kind, name: Name, wanted: NewLimit) -> dict[str, Any]:
     """Set the limit of an agent or profile, or replace it."""
+    check_name(name, MAX_NAME)
     await context.access.write(lambda store: store.put_limit(RunLimit(kind, name, wanted.most)))
     context.access.notify()
     return {"kind": kind, "name": name, "most": wanted.most}

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import json
 from typing import Final
 
 import httpx
@@ -24,6 +25,7 @@ from ao_runner.orchestrator.mcp_sdk import (
 from ao_runner.orchestrator.tools import CoordinatorClient
 
 PLACE: Final = "ao serve"
+_OF_JSON: Final = {"Content-Type": "application/json"}
 MOST_WAITING: Final = 10_000
 """The calls that wait for a run at a time. Each is a task of this process and no connection."""
 
@@ -89,5 +91,7 @@ class _OwnApi:
         self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
     ) -> Answer:
         """Return the response. Nothing bounds its time: it comes from this process."""
-        response = await self._client.request(method, path, json=document)
+        # Not with httpx's own JSON, which cannot write what the API is to refuse.
+        body = None if document is None else json.dumps(document)
+        response = await self._client.request(method, path, content=body, headers=_OF_JSON)
         return understood(PLACE, response.status_code, response.headers, response.content)

@@ -11,9 +11,10 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from ao_protocol.events import InvalidEvent, parse_event
+from ao_protocol.events import InvalidEvent, RunStarted, parse_event
 from ao_protocol.older_events import user_message
 from ao_protocol.wire import JsonObject
+from ao_runner.store.brief_fields import OMITTED
 from ao_runner.store.records import RunFilter, RunState, Session
 from ao_runner.store.store import Store
 from ao_server.api.runners import OK
@@ -100,7 +101,7 @@ async def list_events(
     def find(store: Store) -> list[JsonObject]:
         session = found_session(store, session_id)
         states = {state.run.run_id: state for state in store.states_of(session_id)}
-        rows = (_row(session, states, one) for one in events_after(store, session_id, position_from(after)))
+        rows = (_row(store, session, states, one) for one in events_after(store, session_id, position_from(after)))
         return list(islice((row for row in rows if row is not None), limit))
 
     return {"events": await context.access.read(find)}
@@ -175,12 +176,12 @@ class _Followed:
         found: list[tuple[str, JsonObject]] = []
         for one in events_after(store, session.session_id, self._positions.get(run_id, FIRST), run_id):
             self._positions[run_id] = one.id
-            if one.id.seq > last_seq and (row := _row(session, {run_id: state}, one)) is not None:
+            if one.id.seq > last_seq and (row := _row(store, session, {run_id: state}, one)) is not None:
                 found.append(("event", {"data": row}))
         return found
 
 
-def _row(session: Session, states: dict[str, RunState], logged: LoggedEvent) -> JsonObject | None:
+def _row(store: Store, session: Session, states: dict[str, RunState], logged: LoggedEvent) -> JsonObject | None:
     state = states.get(logged.run_id)
     try:
         event = parse_event(logged.line.encode())
@@ -188,7 +189,10 @@ def _row(session: Session, states: dict[str, RunState], logged: LoggedEvent) -> 
         return None
     if state is None:
         return None
-    question = user_message(session.blueprint, state.run.parameters, is_start=state.run.mode == "start")
+    parameters = state.run.parameters
+    if OMITTED in parameters and isinstance(event.body, RunStarted):
+        parameters = store.find_states(state.run.run_id)[0].run.parameters
+    question = user_message(session.blueprint, parameters, is_start=state.run.mode == "start")
     return older_row(event, str(logged.id), question, is_posted=state.owner.startswith(OLDER_OWNER))
 
 

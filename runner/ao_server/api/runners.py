@@ -29,6 +29,7 @@ from ao_server.older_runners import (
 )
 from ao_server.older_runs import failure_of, stopped_by
 from ao_server.problems import problems_in, refusal
+from ao_server.request_text import Segment
 
 routes = APIRouter(tags=["Runners"])
 POLL_SECONDS: Final = 30
@@ -259,7 +260,7 @@ async def list_runners(context: Context) -> dict[str, Any]:
 
 @routes.delete("/runners/{runner_id}")
 async def deregister(
-    context: Context, runner_id: str, self_initiated: Annotated[bool, Query(alias="self")] = False
+    context: Context, runner_id: Annotated[str, Segment], self_initiated: Annotated[bool, Query(alias="self")] = False
 ) -> dict[str, Any]:
     """Send a runner away: with `self`, by itself and at once, which ends its runs; else by the answer to its poll."""
     runner = await context.runners.recognise(runner_id)

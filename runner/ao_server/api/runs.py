@@ -10,20 +10,23 @@ from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ao_protocol.events import Failure, Result
+from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.waiting import reasons_to_wait
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
+from ao_runner.store.brief_fields import brief
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, RunStatus
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
 from ao_server.recording import note_targets
+from ao_server.request_text import Segment
 from ao_server.shapes import failures_of, shown_contract, shown_result, shown_run, terminal_of
 from ao_server.submission import NewRun, Submission, checked, digest_of
 
 routes = APIRouter(prefix="/runs", tags=["Runs"])
-RunId = Annotated[str, Path(max_length=256)]
+RunId = Annotated[str, Path(max_length=MAX_IDENTIFIER_CHARACTERS), Segment]
 MAX_BATCH: Final = 1000
 IdempotencyKey = Annotated[
     str | None,
@@ -146,7 +149,7 @@ async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> di
 
     def search(store: Store) -> JsonObject:
         states = store.search_runs(query.filter)
-        runs = _shown(store, states)
+        runs = map(brief, _shown(store, states))
         more = states[-1].number if len(states) == query.limit else None
         return {"runs": [run for run in runs if query.status in {None, run["status"]}], "next_before": more}
 

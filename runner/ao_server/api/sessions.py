@@ -1,6 +1,5 @@
 """Sessions: list, read, result, events, stop and delete."""
 
-import json
 from http import HTTPStatus
 from itertools import islice
 from typing import Annotated, Any, Final
@@ -8,16 +7,19 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, HTTPException, Path, Query
 
 from ao_protocol.events import Result
+from ao_protocol.framing import decode_object
+from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
 from ao_runner.store.records import OPEN_STATUSES, RunState, Session
 from ao_runner.store.store import Store
 from ao_server.api.runs import stopped
 from ao_server.context import Context
 from ao_server.event_log import FIRST, EventId, events_after, position_from
+from ao_server.request_text import Segment
 from ao_server.shapes import current_status, shown_result, shown_sessions, terminal_of
 
 routes = APIRouter(prefix="/sessions", tags=["Sessions"])
-SessionId = Annotated[str, Path(max_length=256)]
+SessionId = Annotated[str, Path(max_length=MAX_IDENTIFIER_CHARACTERS), Segment]
 MAX_EVENTS: Final = 1000
 
 
@@ -110,7 +112,7 @@ async def list_protocol_events(
         found_session(store, session_id)
         page = list(islice(events_after(store, session_id, position_from(after), run_id), limit + 1))
         shown_events: list[Any] = [
-            {"id": str(one.id), "run_id": one.run_id, "event": json.loads(one.line)} for one in page[:limit]
+            {"id": str(one.id), "run_id": one.run_id, "event": decode_object(one.line.encode())} for one in page[:limit]
         ]
         return {"events": shown_events, "next_after": str(page[limit - 1].id) if len(page) > limit else None}
 

@@ -12,6 +12,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.store.deliveries import Delivery, DeliveryKind, Webhook
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
+from ao_server.api.runs import RunId
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context
 from ao_server.problems import refusal
@@ -78,9 +79,7 @@ async def list_deliveries(context: Context, webhook_id: WebhookId, limit: MaxDel
 
 
 @routes.post("/webhooks/{webhook_id}/deliveries/{run_id}/retry", status_code=HTTPStatus.ACCEPTED)
-async def retry_delivery(
-    context: Context, webhook_id: WebhookId, run_id: Annotated[str, Path(max_length=256)]
-) -> dict[str, Any]:
+async def retry_delivery(context: Context, webhook_id: WebhookId, run_id: RunId) -> dict[str, Any]:
     """Try a delivery at once, and for three more days."""
     if not await context.access.write(lambda store: store.retry_message(webhook_id, run_id, timestamp())):
         raise HTTPException(HTTPStatus.NOT_FOUND, "Delivery not found: it has succeeded, or there was none")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, field_validator
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema, validate
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.written import NotInteroperable, parse_json
+from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.named_schemas.vetting import remarks_on
 from ao_server.agents import AGENT_NAME, problems_of_agent, remarks_on_agent
 from ao_server.pages.samples import sample_of

@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.written import parse_json
+from ao_protocol.written import parse_json
 from ao_runner.discovery import list_executors
 from ao_runner.profiles import list_profiles
 from ao_runner.store.agent_table import StoredAgent

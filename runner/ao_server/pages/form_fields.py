@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from ao_protocol.contracts import Problem
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.written import NotInteroperable, parse_json
+from ao_protocol.written import NotInteroperable, parse_json
 
 Kind = Literal["text", "line", "number", "boolean", "check", "choice", "lines", "object", "json"]
 MOST_LEVELS: Final = 4

@@ -4,6 +4,7 @@ from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse
@@ -46,6 +47,7 @@ templates: Final = Environment(
     finalize=_shown,
 )
 templates.filters["verbatim"] = verbatim
+templates.filters["urlencode"] = lambda value: quote(str(value), safe="")  # Jinja's own leaves slashes
 templates.filters["html"] = Markup  # of fragments that are rendered already
 templates.globals["is_update"] = False
 templates.globals["runs_with_results"] = RUNS_WITH_RESULTS

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from ao_protocol.contracts import InvalidSchema, Problem
 from ao_protocol.inputs import PROMPT_SCHEMA
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.written import NotInteroperable, parse_json
+from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry
@@ -80,7 +80,7 @@ async def start_run(request: Request, context: Context, name: AgentName) -> Resp
             run_id = await _queued(context, run, given.get("key") or None)
             return RedirectResponse(f"/ui/runs/{quote(run_id)}", HTTPStatus.SEE_OTHER)
     except ValidationError as error:
-        errors |= {(option := str(one["loc"][0])): [_SAID.get(option, one["msg"])] for one in error.errors()}
+        errors |= {(option := str((one["loc"] or ("",))[0])): [_SAID.get(option, one["msg"])] for one in error.errors()}
     except HTTPException as error:
         errors = _errors(fields, error.detail)
     except (RunnerError, CoordinatorUnavailable) as error:

@@ -29,6 +29,7 @@ from ao_protocol.events import (
     VendorEvent,
     parse_event,
 )
+from ao_runner.store.brief_fields import begin_of
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
 from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after
@@ -120,7 +121,7 @@ def in_one_line(value: JsonValue) -> Excerpt:
 
 def asked_in(parameters: Mapping[str, JsonValue]) -> JsonValue:
     """Return the prompt of a run; other parameters as they are."""
-    return parameters["prompt"] if parameters.keys() == {"prompt"} else dict(parameters)
+    return parameters["prompt"] if parameters.keys() == {"prompt"} else begin_of(dict(parameters))
 
 
 def entry_of(event: LoggedEvent, states: Mapping[str, RunState]) -> Entry | None:

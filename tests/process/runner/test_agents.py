@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from ao_runner.agents import Agent, AgentFailed, Event
+from ao_runner.errors import RunnerError
 from ao_runner.store.sqlite_store import SqliteStore
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +34,27 @@ def test_an_answer_without_a_contract_is_text(tmp_path: Path) -> None:
     assert [event.body.event_type for event in events] == ["run_started", "message", "result"]
     with SqliteStore(tmp_path) as store:
         assert store.find_session(answer.session_id).agent_name == "parrot"
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"parameters": {"prompt": "\ud800"}}, "parameters.prompt: '.ud800' holds half a surrogate pair"),
+        ({"parameters": {"prompt": float("inf")}}, "parameters.prompt: inf is not a JSON number"),
+        ({"config": {"delay": 2**53}}, "config.delay: 9007199254740992 is outside"),
+        ({"blueprint": {"name": "a\0b"}}, r"\$.name: found U\+0000"),
+        ({"blueprint": {"name": "x", "system_prompt": "\udfff"}}, r"\$.system_prompt: .* half a surrogate pair"),
+    ],
+    ids=["prompt", "number", "config", "name", "system prompt"],
+)
+def test_what_no_invocation_can_hold_is_refused_and_not_stored(
+    tmp_path: Path, fields: dict[str, Any], place: str
+) -> None:
+    parameters = fields.pop("parameters", {"prompt": "hi"})
+    with pytest.raises((ValueError, RunnerError), match=place):
+        echo(tmp_path, **fields).run(parameters=parameters)
+    with SqliteStore(tmp_path) as store:
+        assert store.list_sessions() == []
 
 
 def test_an_answer_is_an_instance_of_the_model_that_is_asked_for(tmp_path: Path) -> None:

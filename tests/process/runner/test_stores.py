@@ -206,3 +206,19 @@ def test_a_run_says_what_its_caller_demanded(place: StorePlace) -> None:
 
         assert store.list_runs("ses_1") == [replace(RUN, contract=contract)]
         assert [state.run for state in store.list_states("running")] == [replace(RUN, contract=contract)]
+
+
+@pytest.mark.parametrize("odd", ["a\0b", "a\ud800b", "\udfff"], ids=["NUL", "high", "low"])
+def test_a_text_that_no_column_holds_finds_nothing_and_breaks_nothing(place: StorePlace, odd: str) -> None:
+    with filled(place) as store:
+        store.end_run("run_1", "failed", "2026-01-01T00:00:01Z", odd)
+        store.add_session(replace(SESSION, session_id="ses_2", profile=odd, project_dir=f"/{odd}"))
+
+        assert not store.session_exists(odd)
+        with pytest.raises(SessionUnknown):
+            store.find_session(odd)
+        assert store.find_states(odd) == []
+        assert store.find_schema(odd) is None
+        assert store.find_agent(odd) is None
+        assert len(store.list_sessions()) == 2
+        assert len(str(store.list_states()[0].run.error_type)) == len(odd)

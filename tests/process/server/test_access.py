@@ -33,6 +33,23 @@ def test_each_role_may_do_what_it_is_for(serve: Serve) -> None:
     assert not any(token in server.log for token in tokens.values())
 
 
+def test_an_encoded_slash_in_an_id_lends_nobody_a_role(serve: Serve) -> None:
+    server = serve("--token", "--no-worker")
+    tokens = tokens_of(server.home)
+    for path in (
+        "/sessions/a%2Fb/bind",
+        "/sessions/a%2fb/events",
+        "/sessions/a%2Fb%2Fc/bind",
+        "/sessions/a%252Fb/bind",
+    ):
+        assert ask(server, "POST", path, authorization=f"Bearer {tokens['client']}").status_code == 403, path
+        assert ask(server, "POST", path, authorization=f"Bearer {tokens['worker']}").status_code == 422, path
+    for path in ("/runs/r/inputs/a%2Fb", "/runs/r%2Fs/inputs/a"):
+        assert ask(server, "POST", path, authorization=f"Bearer {tokens['worker']}").status_code == 403, path
+    for path in ("/worker%2Fjoin", "/webhooks%2Fx", "/%2Fworker/join"):
+        assert ask(server, "POST", path, authorization=f"Bearer {tokens['reader']}").status_code == 403, path
+
+
 def test_wrong_tokens_are_limited_and_lock_out_nobody_who_has_a_right_one(serve: Serve) -> None:
     server = serve("--token", "--no-worker")
     wrong = [ask(server, "GET", "/runs", authorization="Bearer wrong") for _ in range(MOST_WRONG_TOKENS + 1)]

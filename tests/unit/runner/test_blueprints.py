@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_protocol.framing import NotIJson, decode_object, encode_line
+from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.blueprints.loading import (
     MAX_FILE_BYTES,
     InvalidBlueprint,
@@ -19,7 +20,6 @@ from ao_runner.blueprints.loading import (
     load_object,
     oddities,
 )
-from ao_runner.blueprints.written import NotInteroperable, parse_json
 
 
 def written(folder: Path, name: str, text: str) -> Path:

@@ -30,9 +30,11 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from ao_lifeline.removal import remove_tree
+from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.identifiers import is_identifier
 from ao_protocol.version import with_typed_servers
 from ao_protocol.wire import JsonObject
+from ao_protocol.written import NotInteroperable, check_interoperable
 from ao_runner.coordinators.http.registration import Enrolment, RunnerIdentity
 from ao_runner.coordinators.http.transport import is_name
 from ao_runner.coordinators.port import Assignment
@@ -232,6 +234,11 @@ class OfferedRun:
         parameters = self.document.get("parameters")
         if not isinstance(parameters, dict):
             raise UnusableRun(f"invalid_invocation: parameters are {parameters!r}, expected an object")
+        try:
+            for document in (self.document, details.blueprint):
+                check_interoperable(document, MAX_DEPTH - 1)
+        except NotInteroperable as error:
+            raise UnusableRun(f"invalid_invocation: {error}") from error
         executor_session_id = known.get("executor_session_id")
         if mode == "resume" and not isinstance(executor_session_id, str):
             raise UnusableRun(

@@ -13,6 +13,7 @@ from ao_protocol.events import Failure, parse_event
 from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, Orders
 from ao_runner.run_events import RunKey
+from tests.odd_values import ODD_VALUES, OddValue
 from tests.process.runner.coordinators.drivers import StdoutDriver
 from tests.process.runner.coordinators.lines import batch, result, said
 
@@ -20,7 +21,7 @@ DEFAULTS = RunDefaults("echo", "/bin/ao-echo-exec", "/project", blueprint={"name
 KEY = RunKey("run_1", 1)
 
 
-def read_file(path: Path, content: str, stdout: int = 1) -> tuple[list[Assignment], list[str]]:
+def read_file(path: Path, content: str | bytes, stdout: int = 1) -> tuple[list[Assignment], list[str]]:
     """Return the runs that stand in a file which stdin is redirected to, and what was told about the rest."""
     told: list[str] = []
     runs: list[Assignment] = []
@@ -38,7 +39,7 @@ def read_file(path: Path, content: str, stdout: int = 1) -> tuple[list[Assignmen
             assert await coordinator.orders() == Orders(drain=True)
             claiming.cancel()
 
-    path.write_text(content)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
     with path.open() as file:
         asyncio.run(asyncio.wait_for(story(file.fileno()), 100))
     return runs, told
@@ -76,6 +77,8 @@ def test_a_file_of_runs_is_read_to_its_end_and_then_the_worker_is_to_leave(tmp_p
         ('{"run_id": "run_1"}', "run_id 'run_1' stood on an earlier line"),
         ('{"cancel": 7}', "$.cancel: expected a run_id, found 7"),
         (json.dumps({"run_id": "x" * 513}), "$.run_id: string should have at most 512 characters"),
+        (r'{"session_id": "a\u0000b"}', "$.session_id: found U+0000 at character 1, expected a name"),
+        (r'{"blueprint": {"name": "a\u001b"}}', "$.blueprint: $.name: found U+001B at character 1, expected a name"),
     ],
     ids=[
         "not_json",
@@ -88,6 +91,8 @@ def test_a_file_of_runs_is_read_to_its_end_and_then_the_worker_is_to_leave(tmp_p
         "twice",
         "bad_cancel",
         "long_id",
+        "odd_id",
+        "odd_name",
     ],
 )
 def test_a_line_that_is_no_run_is_named_and_skipped(tmp_path: Path, line: str, reason: str) -> None:
@@ -95,6 +100,17 @@ def test_a_line_that_is_no_run_is_named_and_skipped(tmp_path: Path, line: str, r
     assert [run.key.run_id for run in runs] == ["run_1", "run_2"]
     assert told.startswith("stdin, line 3: ")
     assert reason in told
+
+
+@pytest.mark.parametrize("odd", ODD_VALUES.values(), ids=ODD_VALUES)
+def test_an_odd_value_of_a_line_is_refused_with_its_place_or_assigned(tmp_path: Path, odd: OddValue) -> None:
+    runs, told = read_file(tmp_path / "runs", b'{"parameters": {"prompt": ' + odd.written + b'}}\n{"run_id":"run_2"}\n')
+    if odd.problem is None:
+        assert (len(runs), told) == (2, [])
+        assert runs[0].run.parameters == {"prompt": json.loads(odd.written)}
+    else:
+        assert [run.key.run_id for run in runs] == ["run_2"]
+        assert told[0].startswith("stdin, line 1: ")
 
 
 @pytest.mark.parametrize(

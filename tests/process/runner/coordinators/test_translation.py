@@ -133,8 +133,15 @@ def test_how_long_a_run_has_waited_and_where_it_came_from_is_passed_on() -> None
         ({"type": "teleport"}, "invalid_invocation: type is 'teleport'"),
         ({"parameters": None}, "invalid_invocation: parameters are None"),
         ({"type": "resume_session"}, "session_not_found: session ses_1"),
+        ({"parameters": {"prompt": "\ud800"}}, r"invalid_invocation: \$\.parameters\.prompt: .* half a"),
+        (
+            {"parameters": {"a": [float("nan")]}},
+            r"\$\.parameters\.a\[0\]: nan is not a JSON number",
+        ),
+        ({"resolved_agent_blueprint": {"name": "\udc00"}}, r"invalid_invocation: \$\."),
+        ({"parameters": {"n": 2**53}}, r"invalid_invocation: \$\.parameters\.n: 9007199254740992 is outside"),
     ],
-    ids=["type", "parameters", "resume"],
+    ids=["type", "parameters", "resume", "half a pair", "not a number", "blueprint", "large integer"],
 )
 def test_a_run_that_cannot_be_performed_says_why(run: dict[str, Any], reason: str) -> None:
     with pytest.raises(UnusableRun, match=reason):

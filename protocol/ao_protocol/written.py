@@ -1,9 +1,10 @@
-"""Parse JSON and YAML that people write, restricted to values that every receiver reads alike (RFC 7493).
+"""Parse what people and their programs write, restricted to values that every receiver reads alike (RFC 7493).
 
-An executor refuses an invocation with a number outside ±(2^53-1), a duplicate key, or more than 64 levels (AOX-030);
-this module reports such problems to the author with their place, before anything is run. YAML is the core schema of
-YAML 1.2, limited to JSON values, in time linear in the text: `yes`, `on`, `1:30` and a date are text, and `0777` is
-777. Merges (`<<`) and tags of other types are refused.
+An executor refuses an invocation with a number outside ±(2^53-1), a duplicate key, or more than 64 levels (AOX-030).
+This module reports such problems to the author with their place, before anything is stored or run: of files, of the
+command line, of HTTP requests and of Python. YAML is the core schema of YAML 1.2, limited to JSON values, in time
+linear in the text: `yes`, `on`, `1:30` and a date are text, and `0777` is 777. Merges (`<<`) and tags of other types
+are refused.
 """
 
 import json
@@ -12,25 +13,27 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from pydantic import JsonValue
 
 from ao_protocol.contracts.problems import interoperability_problems, is_interoperable
 from ao_protocol.framing import MAX_DEPTH
+from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
-from ao_runner.errors import RunnerError
 
 MAX_WRITTEN_DEPTH: Final = MAX_DEPTH - 2
 """The value becomes part of an invocation, which becomes part of a `prepare` line."""
+MAX_PATH_CHARACTERS: Final = 4096
 _MAX_DIGITS: Final = 1000
 """No valid integer is this long, and parsing longer ones takes quadratic time."""
 _MAX_SHOWN_CHARACTERS: Final = 40
+_NO_NAME: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(eq=False)
-class NotInteroperable(RunnerError):
+class NotInteroperable(ValueError):
     """A text is not JSON, or the protocol cannot carry a value."""
 
     reason: str
@@ -39,48 +42,87 @@ class NotInteroperable(RunnerError):
         return self.reason
 
 
-def parse_json(text: str) -> JsonValue:
+def decode_text(content: bytes, place: str = "") -> str:
+    """Return the text of bytes in UTF-8, without a byte-order mark; `place` begins the error.
+
+    Raises:
+        NotInteroperable: A byte is not UTF-8; the error has its place.
+    """
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise NotInteroperable(f"{place}byte {error.start} is not UTF-8") from error
+
+
+def parse_json(text: str, max_depth: int = MAX_WRITTEN_DEPTH) -> JsonValue:
     """Return the value of a JSON text.
 
     Raises:
         NotInteroperable: The text is invalid; the error has the line and column, or the path.
     """
-    twice: list[tuple[object, str]] = []
+    flawed: list[tuple[object, str]] = []
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         built = dict(pairs)
         if len(built) < len(pairs):
-            twice.append((built, next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)))
+            twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+            flawed.append((built, f"duplicate key {twice!r}"))
         return built
+
+    def number(digits: str) -> float:
+        found = float(digits)
+        if not math.isfinite(found):
+            large = f"the number {digits[:_MAX_SHOWN_CHARACTERS]} is too large"
+            flawed.append((found, large if digits[-1].isdigit() else f"{digits} is not JSON"))
+        return found
 
     try:
         value: JsonValue = json.loads(
             text,
             object_pairs_hook=build,
             parse_int=lambda digits: int(digits[:_MAX_DIGITS]),
-            parse_float=_number,
-            parse_constant=_no_constant,
+            parse_float=number,
+            parse_constant=number,
         )
     except json.JSONDecodeError as error:
         raise NotInteroperable(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
     except RecursionError as error:
-        raise NotInteroperable(f"nested deeper than {MAX_WRITTEN_DEPTH} levels") from error
-    check_interoperable(value)
-    for holder, key in twice:
-        place = next((f"{place}: " for place, found in _containers(value) if found is holder), "")
-        raise NotInteroperable(f"{place}duplicate key {key!r}")
+        raise NotInteroperable(f"nested deeper than {max_depth} levels") from error
+    for holder, sentence in flawed:
+        place = next((f"{place}: " for place, found in _values(value, max_depth) if found is holder), "")
+        raise NotInteroperable(f"{place}{sentence}")
+    check_interoperable(value, max_depth)
     return value
 
 
-def check_interoperable(value: object) -> None:
-    """Refuse values that a line of the protocol cannot contain.
+def check_interoperable(value: object, max_depth: int = MAX_WRITTEN_DEPTH, place: str = ROOT) -> None:
+    """Refuse values that a line of the protocol cannot contain; `place` is that of the value in its document.
 
     Raises:
         NotInteroperable: There are problems; the error lists each with its path.
     """
-    if not is_interoperable(value, MAX_WRITTEN_DEPTH):
-        problems = interoperability_problems(value, MAX_WRITTEN_DEPTH)
-        raise NotInteroperable("; ".join(map(str, problems)))
+    if not is_interoperable(value, max_depth):
+        problems = interoperability_problems(value, max_depth)
+        raise NotInteroperable("; ".join(f"{place}{str(one).removeprefix(ROOT)}" for one in problems))
+
+
+def check_name(name: str, most: int = MAX_IDENTIFIER_CHARACTERS, place: str = "") -> str:
+    """Return a name if lists, addresses, databases and file systems can hold it.
+
+    Raises:
+        NotInteroperable: It is empty, `.`, `..` or too long, or holds a control character or half a surrogate pair.
+            `place` begins the error.
+    """
+    if found := _NO_NAME.search(name):
+        problem = f"U+{ord(found[0]):04X} at character {found.start()}"
+    elif not 0 < len(name) <= most:
+        problem = f"{len(name)} characters"
+    elif name in {".", ".."}:  # no address can hold it as a segment
+        problem = repr(name)
+    else:
+        return name
+    expected = f"expected a name of 1 to {most} characters other than '.' and '..', none of them a control character"
+    raise NotInteroperable(f"{place}found {problem}, {expected}")
 
 
 def unsendable(invocation: JsonObject) -> list[str]:
@@ -95,23 +137,12 @@ def unsendable(invocation: JsonObject) -> list[str]:
     return list(map(str, interoperability_problems(whole, MAX_DEPTH)))
 
 
-def _containers(value: object, place: str = ROOT) -> Iterator[tuple[str, object]]:
-    """Yield every object and list with its place; the depth of an interoperable value is bounded."""
-    if isinstance(value, dict | list):
-        yield place, value
+def _values(value: object, levels: int, place: str = ROOT) -> Iterator[tuple[str, object]]:
+    """Yield every value with its place, down to a level."""
+    yield place, value
+    if levels and isinstance(value, dict | list):
         for key, member in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _containers(member, below(place, key))
-
-
-def _number(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        raise NotInteroperable(f"the number {digits[:_MAX_SHOWN_CHARACTERS]} is too large")
-    return number
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise NotInteroperable(f"{name} is not JSON")
+            yield from _values(member, levels - 1, below(place, key))
 
 
 MAX_VALUES: Final = 1024 * 1024

@@ -1,0 +1,38 @@
+"""How a list shows a field that is too large for it: by its size and its begin. The thing itself has it whole."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+MAX_LISTED_BYTES: Final = 32 * 1024
+"""A list has up to 1,000 items."""
+BEGIN_CHARACTERS: Final = 2000
+OMITTED: Final = "_ao/omitted_bytes"
+"""The size of the field as JSON."""
+BEGINS: Final = "begins"
+"""The begin of the field as JSON."""
+
+
+def brief(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an item of a list, each at most `MAX_LISTED_BYTES` long."""
+    return {name: _brief(value) for name, value in fields.items()}
+
+
+def brief_columns(columns: str, beginning_sql: str) -> str:
+    """Return columns in which `parameters` are brief, so that no list reads them whole."""
+    begin = beginning_sql.format(column="parameters", characters=BEGIN_CHARACTERS)
+    marker = f"""'{{"{OMITTED}": ' || length(parameters) || ', "{BEGINS}": ' || {begin} || '}}'"""
+    brief_one = f"CASE WHEN length(parameters) > {MAX_LISTED_BYTES} THEN {marker} ELSE parameters END"
+    return columns.replace(" parameters,", f" {brief_one},")
+
+
+def begin_of(value: JsonValue) -> JsonValue:
+    """Return the begin of a field that is omitted, and any other value as it is."""
+    return value[BEGINS] if isinstance(value, dict) and OMITTED in value and BEGINS in value else value
+
+
+def _brief(value: object) -> object:
+    text = json.dumps(value) if isinstance(value, dict | list | tuple | str) else ""  # others are short
+    return value if len(text) <= MAX_LISTED_BYTES else {OMITTED: len(text), BEGINS: text[:BEGIN_CHARACTERS]}
