@@ -8,15 +8,13 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import quote, unquote
-
-from fastapi import HTTPException
 
 from ao_runner.connections import CLOSE, admit, limited
 from ao_runner.errors import RunnerError
@@ -30,15 +28,12 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
-_FORMS: Final = (b"multipart/form-data", b"application/x-www-form-urlencoded")
 COOKIE: Final = "ao_login"
 TOKEN_BYTES: Final = 32
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Of one request: a worker hands over events of up to 16 MiB."""
 MAX_OPEN_BODY_BYTES: Final = 64 * 1024
 """Of a request to which everybody is admitted, where tokens are demanded."""
-MAX_VALUES: Final = 250_000
-"""In one body of JSON: nobody is answered while it is parsed, 0.2 s for so many. Events are texts in it."""
 MOST_REQUESTS: Final = 2000
 """Of one address in a second. Twenty workers and a hundred clients on one machine send a third of it."""
 MOST_WRONG_TOKENS: Final = 30
@@ -170,8 +165,7 @@ class Gate:
             return
         if known or self._policy.tokens is None:
             admit(scope)
-        receive = _of_few_values(limited(receive, most), scope["headers"])
-        await self._inside(scope, receive, _with_headers(send))
+        await self._inside(scope, limited(receive, most), _with_headers(send))
 
     def _check_rate(self, sender: str) -> None:
         """Count a request. Those with a token are counted by themselves, so nobody else uses up their limit."""
@@ -268,44 +262,6 @@ def is_call_of_worker(method: str, path: str) -> bool:
     return parts[0] in {"runner", "worker"} or (
         parts[0] == "sessions" and (method, *parts[2:]) in {("POST", "bind"), ("POST", "events"), ("PATCH", "metadata")}
     )
-
-
-def _of_few_values(receive: Receive, headers: Sequence[tuple[bytes, bytes]]) -> Receive:
-    """Return how to receive a body of JSON with at most `MAX_VALUES` values."""
-    values = _ValueCount()
-    kinds = [value for name, value in headers if name == b"content-type"]  # a repeated header may hide another
-    is_form = bool(kinds) and all(kind.startswith(_FORMS) for kind in kinds)
-
-    async def receive_some() -> Message:
-        message = await receive()
-        if not is_form and b"\0" in message.get("body", b""):
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "the body contains NUL; expected JSON in UTF-8")
-        if not is_form and values.add(message.get("body", b"")) > MAX_VALUES:
-            reason = f"the body contains more than {MAX_VALUES} values; put large data into files"
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-        return message
-
-    return receive_some
-
-
-class _ValueCount:
-    """Counts the values of a JSON text that arrives in pieces, by the characters outside of strings that begin one."""
-
-    def __init__(self) -> None:
-        self._values = 0
-        self._is_in_string = False
-        self._rest = b""
-
-    def add(self, piece: bytes) -> int:
-        """Return the number of values so far."""
-        # A backslash at the end belongs to the next piece.
-        text = (self._rest + piece).replace(b"\\\\", b"").replace(b'\\"', b"")
-        self._rest = b"\\" if text.endswith(b"\\") else b""
-        parts = text.removesuffix(b"\\").split(b'"')
-        for part in parts[self._is_in_string :: 2]:
-            self._values += part.count(b",") + part.count(b"[") + part.count(b"{")
-        self._is_in_string ^= len(parts) % 2 == 0
-        return self._values
 
 
 def _with_headers(send: Send) -> Send:
