@@ -334,7 +334,7 @@ def _parse(path: Path) -> object:
     if path.suffix.lower() not in YAML_SUFFIXES:
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ScriptError(path, [f"the script is not JSON: {error}"]) from error
         return document
     try:
@@ -343,7 +343,7 @@ def _parse(path: Path) -> object:
         raise ScriptError(path, ["a YAML script needs PyYAML, which the extra [cli] installs"]) from error
     try:
         document = yaml.load(text, Loader=_core_loader())  # noqa: S506  # a safe loader
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ScriptError(path, [f"the script is not YAML: {error}"]) from error
     return document
 
