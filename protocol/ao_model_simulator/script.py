@@ -343,7 +343,7 @@ def _parse(path: Path) -> object:
         raise ScriptError(path, ["a YAML script needs PyYAML, which the extra [cli] installs"]) from error
     try:
         document = yaml.load(text, Loader=_core_loader())  # noqa: S506  # a safe loader
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ScriptError(path, [f"the script is not YAML: {error}"]) from error
     return document
 

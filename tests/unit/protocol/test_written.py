@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_model_simulator.script import load_script
+from ao_model_simulator.script import ScriptError, load_script
 from ao_protocol.framing import decode_object, encode_line
 from ao_protocol.written import NotInteroperable, check_name, decode_text, parse_json, parse_yaml
 from tests.odd_values import ODD_NAMES, ODD_VALUES, OddValue
@@ -59,3 +59,12 @@ def test_a_model_script_is_read_as_a_blueprint_is(scalar: str, tmp_path: Path) -
     path.write_text(f"answers:\n- json: {scalar}\n")
 
     assert {"a": load_script(path).answers[0].json_value} == parse_yaml(f"a: {scalar}")
+
+
+@pytest.mark.parametrize("ending", ["json", "yaml"])
+def test_a_model_script_that_is_nested_too_deep_is_refused(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"script.{ending}"
+    path.write_text("[" * 100_000)
+
+    with pytest.raises(ScriptError, match="recursion depth"):
+        load_script(path)
