@@ -9,7 +9,6 @@ from typing import Any, Final
 import click
 
 from ao_protocol.version import CURRENT, supported_texts
-from ao_protocol.written import NotInteroperable
 from ao_runner.cli.options import examples, json_option, wants_colour
 from ao_runner.cli.printing import echo, plain_text, print_document
 from ao_runner.errors import EXIT_INTERRUPTED, RunnerError
@@ -106,7 +105,11 @@ class LazyGroup(click.Group):
             raise
         except RunnerError as error:
             raise Refusal(plain_text(str(error)), error.exit_code) from error
-        except NotInteroperable as error:
+        except ValueError as error:
+            from ao_protocol.written import NotInteroperable  # slow to import, and rare
+
+            if not isinstance(error, NotInteroperable):
+                raise
             raise Refusal(f"{plain_text(str(error))}. Nothing was run", RunnerError.exit_code) from error
         except OSError as error:
             if error.errno == errno.EPIPE:

@@ -94,7 +94,7 @@ def steered(tmp_path_factory: pytest.TempPathFactory) -> Ao:
     """A home with runs of an executor whose texts all steer, and files of such texts."""
     ao = Ao(tmp_path_factory.mktemp("steered"))
     documents: dict[str, Any] = {
-        "odd.json": {"name": STEERING, "description": STEERING},
+        "odd.json": {"name": "seen\u202ekcab", "description": STEERING},  # a name has no control character
         "broken.json": {"name": STEERING, "system_prompt": 5, "type": STEERING, STEERING: STEERING},
         "schema.json": {"type": "object", "title": STEERING, "properties": {STEERING: {"const": STEERING}}},
         "response.json": {"agent": STEERING, "summary": STEERING, "error": STEERING},
