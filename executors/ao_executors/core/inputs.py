@@ -3,7 +3,6 @@
 Internal, except for the names that `ao_executors.core` exports.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ao_executors.core.emitter import Emitter
 
 if TYPE_CHECKING:  # imports pydantic, which a run without a request does not need
+    import asyncio
+
     from pydantic import JsonValue
 
     from ao_protocol.input_answers import Resolution
@@ -128,7 +129,9 @@ class Inputs:
         InputRequested.model_validate(request.to_fields())
         if request.schema is not None:
             check_schema(request.schema)
-        answer: asyncio.Future[Resolution] = asyncio.get_running_loop().create_future()
+        from asyncio import get_running_loop  # imported late: this module is loaded before run_started
+
+        answer: asyncio.Future[Resolution] = get_running_loop().create_future()
         self._events.emit_fields("input_requested", request.to_fields())
         self._waiting[request.request_id] = (request, answer)
         try:

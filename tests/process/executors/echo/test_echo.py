@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,12 @@ def test_a_plain_run_imports_no_models_and_no_schemas(fields: dict[str, object],
     assert imported & SLOW_TO_IMPORT == set()
     assert imported & {f"ao_protocol.{name}" for name in NOT_NEEDED} == set()
     assert imported & {"ao_executors.core.conformance", "ao_executors.core.task_from_invocation"} == set()
+
+
+def test_executors_import_no_event_loop_before_they_have_begun() -> None:
+    for name in ("echo", "claude_code", "codex", "acp", "command", "scripted", "procedural"):
+        script = f"import ao_executors.{name}.main, sys; print({{'asyncio', 'pydantic'}} & {{*sys.modules}})"
+        run = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=WAIT_SECONDS, check=True
+        )
+        assert run.stdout == "set()\n", name
