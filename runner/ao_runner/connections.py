@@ -9,6 +9,7 @@ import asyncio
 import logging
 import math
 import resource
+import select
 import socket
 import struct
 import time
@@ -35,6 +36,10 @@ ACCEPTED_AT_ONCE: Final = 16
 """asyncio accepts as many before it hands over the first, so a few more than the maximum are open for a moment."""
 SPARE_DESCRIPTORS: Final = 64 + 4 * ACCEPTED_AT_ONCE
 """Descriptors for the store, logs, pipes and outgoing connections, and for connections that are not counted yet."""
+NEVER: Final = 10**6
+"""Seconds after which uvicorn ends an idle connection. `head_seconds` do, and look first whether a request has come."""
+_LATE_SECONDS: Final = 0.5
+"""For a request that came in time while the event loop was busy."""
 _REFUSAL: Final = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -75,7 +80,7 @@ class BoundedConfig(uvicorn.Config):
         super().__init__(
             app, interface="asgi3", http=_Connection, ws="none", lifespan="off", backlog=ACCEPTED_AT_ONCE,
             log_config=None, access_log=False, server_header=False, h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-            timeout_graceful_shutdown=goodbye_seconds,
+            timeout_graceful_shutdown=goodbye_seconds, timeout_keep_alive=NEVER,
             forwarded_allow_ips=list(map(str, proxies)),
         )  # fmt: skip
         self.bounds = bounds
@@ -110,6 +115,7 @@ class _Connection(H11Protocol):
     _reading: asyncio.TimerHandle | None = None
     _writing: asyncio.TimerHandle | None = None
     _is_admitted = _has_rest = False
+    _heard_at = -math.inf
     is_answered = True
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
@@ -138,6 +144,11 @@ class _Connection(H11Protocol):
         self._read_within(math.inf)
         self._watch_reader(0)
 
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        self._heard_at = self.loop.time()
+        super().data_received(data)
+
     def reset(self) -> None:
         """End the connection at once. Neither this process nor the system keeps what the client has not read."""
         at_once = struct.pack("ii", 1, 0)
@@ -163,7 +174,7 @@ class _Connection(H11Protocol):
     def _await_request(self) -> None:
         self.is_answered, self._is_admitted = True, False
         if not self.transport.is_closing():
-            self._read_within(self.config.bounds.head_seconds)
+            self._read_within(self.config.bounds.head_seconds, self._give_up)
         self._sort()
 
     def _admit(self) -> None:
@@ -205,11 +216,20 @@ class _Connection(H11Protocol):
 
         await self._inside({**scope, _ADMIT: self._admit}, receive_some, send_some)
 
-    def _read_within(self, seconds: float) -> None:
+    def _read_within(self, seconds: float, end: Callable[[], None] | None = None) -> None:
         """End the connection unless this is called again within that time."""
         if self._reading is not None:
             self._reading.cancel()
-        self._reading = None if seconds == math.inf else self.loop.call_later(seconds, self.reset)
+        self._reading = None if seconds == math.inf else self.loop.call_later(seconds, end or self.reset)
+
+    def _give_up(self) -> None:
+        """End the connection, but wait a moment more for a head of which something has just come."""
+        unread = select.poll()
+        unread.register(self.transport.get_extra_info("socket"), select.POLLIN)
+        if self.loop.time() - self._heard_at < _LATE_SECONDS or unread.poll(0):
+            self._reading = self.loop.call_later(_LATE_SECONDS, self.reset)
+        else:
+            self.reset()
 
     def _watch_reader(self, unread: int) -> None:
         """End the connection if its client, of so many bytes, reads none for too long."""

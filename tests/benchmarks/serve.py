@@ -1,8 +1,8 @@
 """What one `ao serve` carries: clients and workers over HTTP, and readers of event streams.
 
-usage: python -m tests.benchmarks.serve [--seconds S] [--readers N] [--postgres]
+usage: python -m tests.benchmarks.serve [--seconds S] [--clients C] [--readers N] [--postgres]
 
-Prints JSON. 100 clients add a run each second for S seconds (60), and 20 workers of the leased API take them, store ten
+Prints JSON. C clients (100) add a run each second for S seconds (60), and 20 workers of the leased API take them, store ten
 events of each and end it. `dispatch_ms` is the time from the request of a client to the run at its worker. Then N
 readers (1,000) follow 50 sessions, whose workers store an event every second: `delivery_ms` is the time from storing to
 reading, and `reader_kib` the growth of the server's memory for each reader. Clients, workers, readers and the server
@@ -33,7 +33,6 @@ from ao_runner.coordinators.port import Assignment, EventBatch
 from ao_runner.store.records import Offer
 from tests.postgres_server import PostgresServer
 
-CLIENTS: Final = 100
 WORKERS: Final = 20
 EVENTS: Final = 10
 SESSIONS: Final = 50
@@ -99,9 +98,9 @@ async def work(url: str, number: int, measured: Measured, stop: asyncio.Event) -
                 runs.create_task(perform(coordinator, assignment, measured))
 
 
-async def ask(client: httpx.AsyncClient, number: int, until: float, measured: Measured) -> None:
-    """Add a run each second until a time."""
-    await asyncio.sleep(number / CLIENTS)
+async def ask(client: httpx.AsyncClient, delay: float, until: float, measured: Measured) -> None:
+    """Add a run each second, after a delay and until a time."""
+    await asyncio.sleep(delay)
     while time.monotonic() < until:
         began = time.monotonic()
         body = {"type": "start_session", "agent_name": "bench", "parameters": {"prompt": "x"}}
@@ -110,14 +109,14 @@ async def ask(client: httpx.AsyncClient, number: int, until: float, measured: Me
         await asyncio.sleep(max(0.0, began + 1 - time.monotonic()))
 
 
-async def dispatch(url: str, seconds: float) -> dict[str, Any]:
+async def dispatch(url: str, seconds: float, clients: int) -> dict[str, Any]:
     """Measure the way of runs from clients to workers."""
     measured, stop = Measured(), asyncio.Event()
-    limits = httpx.Limits(max_connections=CLIENTS)
+    limits = httpx.Limits(max_connections=clients)
     async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits, trust_env=False) as client:
         workers = [asyncio.create_task(work(url, number, measured, stop)) for number in range(WORKERS)]
         until = time.monotonic() + seconds
-        await asyncio.gather(*(ask(client, number, until, measured) for number in range(CLIENTS)))
+        await asyncio.gather(*(ask(client, number / clients, until, measured) for number in range(clients)))
         async with asyncio.timeout(60):
             while len(measured.ended) < len(measured.asked):  # noqa: ASYNC110  # the last ones end within a second
                 await asyncio.sleep(0.05)
@@ -210,6 +209,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--readers", type=int, default=1000)
     parser.add_argument("--postgres", action="store_true")
     given = parser.parse_args()
@@ -227,7 +227,7 @@ def main() -> None:
         httpx.post(f"{url}/agents", json=AGENT, trust_env=False).raise_for_status()
         found: dict[str, Any] = {"machine": platform.machine(), "date": datetime.now(UTC).date().isoformat()}
         found["store"] = "PostgreSQL" if given.postgres else "SQLite"
-        found["dispatch"] = asyncio.run(dispatch(url, given.seconds))
+        found["dispatch"] = asyncio.run(dispatch(url, given.seconds, given.clients))
         found["streams"] = asyncio.run(streams(url, server.pid, given.readers, min(30.0, given.seconds)))
         print(json.dumps(found, indent=2))  # its purpose
 
