@@ -2,8 +2,8 @@
 
 usage: python -m tests.benchmarks.serve [--seconds S] [--clients C] [--readers N] [--postgres]
 
-Prints JSON. C clients (100) add a run each second for S seconds (60), and 20 workers of the leased API take them, store ten
-events of each and end it. `dispatch_ms` is the time from the request of a client to the run at its worker. Then N
+Prints JSON. C clients (100) add a run each second for S seconds (60), and 20 workers of the leased API take them, store
+ten events of each and end it. `dispatch_ms` is the time from the request of a client to the run at its worker. Then N
 readers (1,000) follow 50 sessions, whose workers store an event every second: `delivery_ms` is the time from storing to
 reading, and `reader_kib` the growth of the server's memory for each reader. Clients, workers, readers and the server
 share the cores of one machine; executors are not part of it.
