@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -59,8 +60,10 @@ def escaped_json(text: str) -> str:
 
 
 def escaped_line(line: bytes) -> bytes:
-    """Return a line of JSON in the same way; the same object if nothing was escaped."""
-    return line if line.isascii() and b"\x7f" not in line else escaped_json(line.decode()).encode()
+    """Return a line of JSON in the same way, without a byte-order mark; the same object if nothing was escaped."""
+    if line.isascii() and b"\x7f" not in line:
+        return line
+    return escaped_json(line.removeprefix(BOM_UTF8).decode()).encode()
 
 
 def echo(

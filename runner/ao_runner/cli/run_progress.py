@@ -208,6 +208,7 @@ class EventLines:
         self._terminal_only = terminal_only
         self._is_read = True
         self._descriptor = sys.stdout.fileno()
+        self._is_shown = sys.stdout.isatty()
         self._unread = bytearray()
         self._wanting_room: list[Callable[[], None]] = []
         self._unwritable: OSError | None = None
@@ -234,7 +235,8 @@ class EventLines:
         if not self._is_read or (self._terminal_only and relayed.event_type not in {"result", "failure"}):
             return
         had_unread = bool(self._unread)
-        self._unread += escaped_line(relayed.line) + b"\n"
+        # Elsewhere than at a terminal a line is passed on byte by byte (AOX-235).
+        self._unread += (escaped_line(relayed.line) if self._is_shown else relayed.line) + b"\n"
         if not had_unread:
             self._write_what_is_taken()
             if self._unread:
