@@ -1,23 +1,16 @@
 """A worker is killed while its runs work in worktrees, behind a sandbox."""
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.faults.worker.working import MINIATURES, Home, until
 from tests.process.lifeline.leftovers import processes_in
 from tests.process.runner.test_sandbox import BWRAP, why_bwrap_cannot_run
-
-pytestmark = pytest.mark.skipif(bool(why_bwrap_cannot_run()), reason=why_bwrap_cannot_run() or "it can")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-c", "user.name=x", "-c", "user.email=x@localhost", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+from tests.repositories import git
 
 
+@pytest.mark.skipif(bool(why_bwrap_cannot_run()), reason=why_bwrap_cannot_run() or "it can")
 def test_the_next_start_keeps_what_killed_runs_changed_and_removes_the_rest(home: Home) -> None:
     git(home.project, "init", "-q")
     git(home.project, "commit", "-q", "--allow-empty", "-m", "first")

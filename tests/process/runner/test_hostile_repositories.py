@@ -12,7 +12,8 @@ import pytest
 
 from ao_runner.processes.workspaces import Workspace, WorkspacePlace, forget_workspaces, settle_interrupted
 from tests.process.runner.test_sandbox import BWRAP, why_bwrap_cannot_run
-from tests.process.runner.test_workspaces import Desk, git, workspace_of
+from tests.process.runner.test_workspaces import Desk, workspace_of
+from tests.repositories import git
 
 pytestmark = pytest.mark.thorough
 

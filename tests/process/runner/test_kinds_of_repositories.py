@@ -6,7 +6,8 @@ from typing import Final
 
 import pytest
 
-from tests.process.runner.test_workspaces import Desk, git, workspace_of
+from tests.process.runner.test_workspaces import Desk, workspace_of
+from tests.repositories import git
 
 pytestmark = pytest.mark.thorough
 

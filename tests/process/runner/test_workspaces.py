@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -22,13 +21,9 @@ from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session
 from ao_runner.store.sqlite_store import SqliteStore
 from tests.process.runner.performing import MINIATURES, PATIENT, Follower, Performed, check_whole
+from tests.repositories import git
 
 DOING = MINIATURES / "does_what_its_prompt_says.py"
-
-
-def git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-c", "user.name=somebody", "-c", "user.email=somebody@localhost", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @dataclass
