@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from ao_executors.core.emitter import EventTooLarge
 from ao_executors.core.executor import RunFailed
 from ao_protocol.errors import ErrorType
-from ao_protocol.framing import MAX_DEPTH, LineTooLong, NotIJson, refuse_depth
+from ao_protocol.framing import MAX_DEPTH, SURROGATE_ESCAPE, LineTooLong, NotIJson, refuse_depth
 
 JsonDocument: TypeAlias = dict[str, Any]
 
@@ -25,7 +25,6 @@ _MAX_DIGITS: Final = 300
 """Every integer of so many digits can be converted to a float and to text."""
 _BEGINS_AS_OBJECT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*["}]')
 """An object, or a batch of them; not what JavaScript prints of an object, such as `{ a: 1 }`."""
-_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_CHARACTERS: Final = 200
 _MAX_NOISE: Final = 10_000
 """How many lines in a row may be no messages."""
@@ -54,7 +53,7 @@ def read_json(written: bytes | str) -> Any:  # noqa: ANN401  # any JSON
         document = _decode(text)
     except json.JSONDecodeError as error:
         raise NotIJson(f"not JSON: {error.msg} at character {error.pos}") from error
-    if _SURROGATE_ESCAPE.search(text):
+    if SURROGATE_ESCAPE.search(text):
         whole = json.dumps(document, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
         document = _decode(whole.decode("utf-16-le", "replace"))
     return document

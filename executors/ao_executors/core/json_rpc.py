@@ -126,8 +126,8 @@ class Peer:
     ) -> T:
         """Wait for the response to a request, and serve what the agent sends before it.
 
-        Return what `read` makes of the result, which is empty if it is no object. `idle_seconds` is the longest
-        silence: only messages end it, and while the agent waits for an answer it may be silent.
+        Return what `read` makes of the result, which is empty if it is null. `idle_seconds` is the longest silence:
+        only messages end it, and while the agent waits for an answer it may be silent.
 
         Raises:
             AgentRefused: The response is an error.
@@ -137,9 +137,11 @@ class Peer:
         response = self._responses.pop(request_id)
         if response.get("error") is not None:
             raise AgentRefused(method, response["error"])
-        result = as_object(response.get("result"))
-        with self._breaks(), readable(self.name, f"the result of {method}", result):
-            return read(result)
+        result, what = response.get("result"), f"the result of {method}"
+        with self._breaks(), readable(self.name, what, result or ""):
+            if not isinstance(result, dict | None):
+                raise Unreadable(self.name, what, f"it is {shown(result)}, expected an object")
+            return read(result or {})
 
     async def serve_until(self, is_over: Callable[[], bool], idle_seconds: float | None = None) -> None:
         """Serve what the agent sends until `is_over`. Raises TimeoutError as `response` does."""

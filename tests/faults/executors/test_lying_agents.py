@@ -40,6 +40,8 @@ UNREADABLE = {
     "empty error": '{"id":ID,"error":{}}',
     "text as error": '{"id":ID,"error":"no"}',
     "odd error": '{"id":ID,"error":{"code":"x","message":[null],"data":{"a":[]}}}',
+    "list as result": '{"id":ID,"result":[1,2]}',
+    "text as result": '{"id":ID,"result":"yes"}',
     "number as method": '{"id":5,"method":6}',
     "list as params": '{"method":"session/update","params":[1]}',
     "text as params": '{"id":9,"method":"item/started","params":"x"}',
