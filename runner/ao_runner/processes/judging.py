@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from ao_protocol.contracts import Problem, validator_for
+from ao_protocol.contracts.problems import canonical_json
 from ao_protocol.contracts.validation import JUDGE, judge_at_once
 from ao_protocol.json_path import ROOT
 from ao_runner.errors import RunnerError
@@ -23,6 +24,8 @@ class TakesLong(RunnerError):
 
     value: object
     schema: Mapping[str, Any]
+    key: str
+    """Equal for the same JSON only: Python considers true and 1 equal."""
 
 
 def is_quick(value: object, schema: Mapping[str, Any]) -> bool:
@@ -44,15 +47,15 @@ async def with_judge(call: Callable[[], Awaitable[T]]) -> T:
     If a value may take long, the call ends with `TakesLong`, and is made again once another process has judged the
     value. A value that takes longer than 10 s there is refused.
     """
-    known: list[tuple[TakesLong, list[Problem]]] = []
+    known: dict[str, list[Problem]] = {}
 
     def judge(value: object, schema: Mapping[str, Any]) -> list[Problem]:
-        for slow, problems in known:
-            if slow.schema == schema and slow.value == value:
-                return problems
         if is_quick(value, schema):
             return judge_at_once(value, schema)
-        raise TakesLong(value, schema)
+        key = canonical_json([value, schema])
+        if key in known:
+            return known[key]
+        raise TakesLong(value, schema, key)
 
     token = JUDGE.set(judge)
     try:
@@ -60,7 +63,7 @@ async def with_judge(call: Callable[[], Awaitable[T]]) -> T:
             try:
                 return await call()
             except TakesLong as slow:
-                known.append((slow, await _judged_apart(slow)))
+                known[slow.key] = await _judged_apart(slow)
     finally:
         JUDGE.reset(token)
 
