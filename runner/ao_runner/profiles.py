@@ -19,7 +19,7 @@ from ao_protocol.wire import Integer, JsonObject, Name, Seconds, problems_of
 from ao_runner.blueprints.loading import UnreadableFile, load_object
 from ao_runner.discovery import ExecutorNotFound, expanded, locate_executor
 from ao_runner.errors import RunnerError
-from ao_runner.processes.git import filled_in
+from ao_runner.processes.spawn import filled_in
 
 BYTES_IN: Final = {
     "B": 1,

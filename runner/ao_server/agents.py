@@ -16,7 +16,7 @@ from ao_runner.blueprints.placeholders import SCHEMA_FIELDS
 from ao_runner.cli.options import TAG
 from ao_runner.store.agent_table import AgentStatus, StoredAgent
 from ao_runner.store.store import Store
-from ao_server.request_text import Folder
+from ao_server.request_text import LongName
 
 AGENT_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 BODY: Final = Path("agent")
@@ -31,9 +31,9 @@ class Demands(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    hostname: Folder | None = None
-    project_dir: Folder | None = None
-    executor_profile: Folder | None = None
+    hostname: LongName | None = None
+    project_dir: LongName | None = None
+    executor_profile: LongName | None = None
     executor_type: str | None = None
     tags: list[Tag] = []
 
@@ -46,7 +46,7 @@ class Demands(BaseModel):
 class Settings(BaseModel):
     """The fields of an agent that are not those of a blueprint."""
 
-    profile: Folder | None = Field(None, description="Profile or executor that performs the runs.")
+    profile: LongName | None = Field(None, description="Profile or executor that performs the runs.")
     executor_config: dict[str, Any] = Field({}, description="Settings of the executor.")
     demands: Demands = Demands()
     tags: list[str] = Field([], description="Labels, by which clients list agents.")

@@ -153,7 +153,7 @@ class Gate:
             self._check_rate(f"{known} {sender}" if known else sender)
             self._check_text(scope)
             self._check_origin(scope["method"], headers)
-            scope["state"] = {**scope.get("state", {}), "role": self._admit(scope, headers, known)}
+            scope["state"] = {**scope.get("state", {}), "role": self._admit(scope, headers, sender, known)}
             most = MAX_BODY_BYTES if known or self._policy.tokens is None else MAX_OPEN_BODY_BYTES
             if int(headers.get("content-length") or 0) > most:
                 raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {most} bytes")
@@ -191,13 +191,12 @@ class Gate:
         if is_foreign or headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
             raise _Refused(HTTPStatus.FORBIDDEN, "another site's page must not change anything here")
 
-    def _admit(self, scope: Message, headers: Mapping[str, str], known: Role | None) -> Role | None:
+    def _admit(self, scope: Message, headers: Mapping[str, str], sender: str, known: Role | None) -> Role | None:
         """Return the role of the sender; None if there are no tokens."""
         path, method = scope["path"], scope["method"]
         if self._policy.tokens is None or path.startswith(OPEN_PATHS):
             return None
         if known is None:
-            sender = str((scope.get("client") or ("",))[0])
             if "authorization" in headers and (seconds := self._policy.seconds_after_wrong_token(sender)):
                 raise _too_many("wrong tokens", sender, seconds)
             raise _Refused(HTTPStatus.UNAUTHORIZED, "missing or invalid token; send Authorization: Bearer TOKEN")

@@ -16,7 +16,7 @@ import httpx
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # each secret begins so
 SECRET_BYTES: Final = range(24, 65)
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Networks: TypeAlias = tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
 
 
@@ -101,11 +101,11 @@ class ReceiverPolicy:
         return None
 
 
-def _is_in(address: Address, networks: Networks) -> bool:
+def _is_in(address: IpAddress, networks: Networks) -> bool:
     return any(address in network for network in networks)
 
 
-def _embedded(address: Address) -> Iterator[ipaddress.IPv4Address]:
+def _embedded(address: IpAddress) -> Iterator[ipaddress.IPv4Address]:
     """Yield the IPv4 address to which a translator or a tunnel may send what is sent to an IPv6 address."""
     bits = int(address)
     is_one = address.version == 6 and bits > 1  # ::1 and :: contain none

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 from pydantic import AfterValidator
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
@@ -25,8 +26,8 @@ Segment = AfterValidator(lambda text: text.replace("%2F", "/").replace("%25", "%
 """For a parameter in a path: it becomes what the client has encoded."""
 Name = Annotated[str, AfterValidator(check_name)]
 """For the name of a new thing in a body."""
-Folder = Annotated[str, AfterValidator(partial(check_name, most=MAX_PATH_CHARACTERS))]
-"""For a path, or the name of a profile, in a body."""
+LongName = Annotated[str, AfterValidator(partial(check_name, most=MAX_PATH_CHARACTERS))]
+"""For a folder, a host or a profile, which may be a path, in a body."""
 
 
 class StrictBodies:
@@ -49,9 +50,8 @@ class StrictBodies:
                 problem = {"loc": ["body"], "msg": str(error) or "incomplete", "type": "json_invalid"}
                 await JSONResponse({"detail": [problem]}, HTTPStatus.UNPROCESSABLE_ENTITY)(scope, receive, send)
                 return
-            except _TooManyValues:
-                reason = f"the body contains more than {MAX_VALUES} values; put large data into files"
-                await JSONResponse({"detail": reason}, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)(scope, receive, send)
+            except HTTPException as error:
+                await JSONResponse({"detail": error.detail}, error.status_code)(scope, receive, send)
                 return
             receive = _again(body, receive)
         await self._inside(scope, receive, send)
@@ -72,34 +72,25 @@ def _may_be_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return not kinds or any(b"json" in kind for kind in kinds)
 
 
-class _TooManyValues(Exception):
-    """The body has more than `MAX_VALUES` values."""
-
-
 def _check(body: bytes) -> None:
-    values = _ValueCount()
-    for start in range(0, len(body), _PIECE_BYTES):
-        if values.add(body[start : start + _PIECE_BYTES]) > MAX_VALUES:
-            raise _TooManyValues
+    if _has_too_many_values(body):
+        reason = f"the body contains more than {MAX_VALUES} values; put large data into files"
+        raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
     if body:
         parse_json(decode_text(body), MAX_DEPTH)
 
 
-class _ValueCount:
-    """Counts the values of a JSON text in pieces, by the characters outside of strings that begin one."""
-
-    def __init__(self) -> None:
-        self._values = 0
-        self._is_in_string = False
-        self._rest = b""
-
-    def add(self, piece: bytes) -> int:
-        """Return the number of values so far."""
+def _has_too_many_values(body: bytes) -> bool:
+    """Count the values of a JSON text by the characters outside of strings that begin one, piece by piece."""
+    values, is_in_string, rest = 0, False, b""
+    for start in range(0, len(body), _PIECE_BYTES):
         # A backslash at the end belongs to the next piece.
-        text = (self._rest + piece).replace(b"\\\\", b"").replace(b'\\"', b"")
-        self._rest = b"\\" if text.endswith(b"\\") else b""
+        text = (rest + body[start : start + _PIECE_BYTES]).replace(b"\\\\", b"").replace(b'\\"', b"")
+        rest = b"\\" if text.endswith(b"\\") else b""
         parts = text.removesuffix(b"\\").split(b'"')
-        for part in parts[self._is_in_string :: 2]:
-            self._values += part.count(b",") + part.count(b"[") + part.count(b"{")
-        self._is_in_string ^= len(parts) % 2 == 0
-        return self._values
+        for part in parts[is_in_string::2]:
+            values += part.count(b",") + part.count(b"[") + part.count(b"{")
+        if values > MAX_VALUES:
+            return True
+        is_in_string ^= len(parts) % 2 == 0
+    return False

@@ -38,7 +38,7 @@ from ao_runner.store.records import (
 from ao_runner.store.store import Store
 from ao_server.agents import Agent, Demands, read_agent
 from ao_server.problems import problems_in, refusal
-from ao_server.request_text import Folder, Name
+from ao_server.request_text import LongName, Name
 
 NO_AGENT: Final[JsonObject] = {"name": "assistant"}
 """The blueprint of a run without an agent: a model with a prompt."""
@@ -54,7 +54,7 @@ class NewRun(BaseModel):
     parameters: dict[str, Any] = Field(description="What the agent's parameters_schema asks for, else `{prompt}`.")
     session_id: Name | None = Field(None, description="The session to resume, or the id of the new one.")
     agent_name: str | None = Field(None, description="The agent; the one of its session for a resume.")
-    project_dir: Folder | None = Field(
+    project_dir: LongName | None = Field(
         None, pattern="^/", description="Absolute path of the folder of the agent's work."
     )
     parent_session_id: str | None = Field(None, description="The session that asks for the run.")
@@ -64,7 +64,7 @@ class NewRun(BaseModel):
     output_schema: dict[str, Any] | None = Field(None, description="JSON Schema of the answer.")
     output_schema_name: str | None = Field(None, description="A named schema, instead of output_schema.")
     output_schema_options: dict[str, Any] | None = Field(None, description="How the schema is enforced.")
-    profile: Folder | None = Field(None, description="Profile or executor that performs the run.")
+    profile: LongName | None = Field(None, description="Profile or executor that performs the run.")
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     timeout_seconds: Seconds | None = None
     metadata: dict[str, Any] = Field({}, description="Passed to the executor.")

@@ -10,7 +10,6 @@ other calls use a git directory of the runner's own, in whose configuration noth
 """
 
 import os
-import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Final, NamedTuple
 
 from ao_protocol.addresses import without_credentials
 from ao_runner.errors import RunnerError
-from ao_runner.processes.spawn import Output, run_to_end, search_path
+from ao_runner.processes.spawn import Output, filled_in, run_to_end, search_path
 
 MARGIN_SECONDS: Final = 5.0
 """How long before the deadline of the whole call git is stopped."""
@@ -264,8 +263,3 @@ def _store(tree: Path, own: Path, git: Git) -> StoredTree:
         made = git.run("pack-objects", "-q", "--window=0", str(own / "new"), at=own, stdin=listed)
         pack = own / f"new-{made}.pack"
     return StoredTree(name, bool(repositories), bool(others), pack)
-
-
-def filled_in(command: Sequence[str], places: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command of a sandbox with its places, such as `{tmp}`, filled in."""
-    return tuple(re.sub(r"\{[a-z_]+\}", lambda found: places[found[0]], part) for part in command)

@@ -6,6 +6,7 @@ It handles bytes, descriptors and signals. Other modules interpret them and deci
 import contextlib
 import fcntl
 import os
+import re
 import select
 import signal
 import subprocess
@@ -249,6 +250,11 @@ def search_path(environ: Mapping[str, str], *distrusted: str) -> str:
 def _both(folder: str) -> tuple[Path, Path]:
     """Return the path of a folder as it is written and without links."""
     return Path(folder), Path(os.path.realpath(folder))
+
+
+def filled_in(command: Sequence[str], places: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command of a sandbox with its places, such as `{tmp}`, filled in."""
+    return tuple(re.sub(r"\{[a-z_]+\}", lambda found: places[found[0]], part) for part in command)
 
 
 def run_to_end(

@@ -258,7 +258,10 @@ class RunQueue(Engine):
         return found or self._states(None, _PREFIXED, beginning, end_of_prefix(beginning), whole=True)
 
     def search_runs(self, wanted: RunFilter) -> list[RunState]:
-        """Return the newest runs that fit a filter, newest first. Damaged rows go to `damage`."""
+        """Return the newest runs that fit a filter, newest first. Damaged rows go to `damage`.
+
+        Large parameters are brief, see `brief_fields`.
+        """
         conditions: list[tuple[str, list[object]]] = [(f"{name} = ?", [value]) for name, value in wanted.equal.items()]
         if wanted.before is not None:
             conditions.append(("rowid < ?", [wanted.before]))

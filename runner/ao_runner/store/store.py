@@ -208,13 +208,16 @@ class Store(RunQueue, WorkerTable, AgentTable, DeliveryTable, RunFigures, Action
         return self.rows("session", (_SESSION_COLUMNS, "sessions", clause), (session_id,), _session_of, self.damage)
 
     def list_runs(self, *session_ids: str) -> list[Run]:
-        """Return the runs of sessions in order, in one query for any number of sessions."""
+        """Return the runs of sessions in order, in one query. Large parameters are brief, see `brief_fields`."""
         columns = brief_columns(RUN_COLUMNS, self.beginning_sql)
         statement = (columns, "runs", f"WHERE session_id {self.among_sql} ORDER BY rowid")
         return self.rows("run", statement, (self.listed(session_ids),), run_of, self.damage)
 
     def states_of(self, *session_ids: str) -> list[RunState]:
-        """Return the newest runs of sessions, oldest first, in one query. Damaged rows go to `damage`."""
+        """Return the newest runs of sessions, oldest first, in one query. Damaged rows go to `damage`.
+
+        Large parameters are brief, see `brief_fields`.
+        """
         numbered = (
             "SELECT rowid, row_number() OVER (PARTITION BY session_id ORDER BY rowid DESC) AS back"  # noqa: S608  # own
             f" FROM runs WHERE session_id {self.among_sql}"

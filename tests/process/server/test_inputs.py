@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -55,15 +57,21 @@ def with_token(server: Served, role: str) -> httpx.Client:
     return httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {token}"}, timeout=60, trust_env=False)
 
 
-@pytest.fixture
-def asking(server: Served) -> Iterator[Asking]:
-    """Return what stores runs that ask, of an owner that lives."""
-    with StorePlace(server.home).open() as store, own_runs(server.home) as owner:
+@contextmanager
+def runs_that_ask(home: Path) -> Iterator[Asking]:
+    """Yield what stores runs that ask, of an owner that lives."""
+    with StorePlace(home).open() as store, own_runs(home) as owner:
 
         def run(run_id: str, **more: Any) -> None:
             ask(store, run_id, **more)
             store.write("UPDATE runs SET owner = ? WHERE run_id = ?", (owner, run_id))
 
+        yield run
+
+
+@pytest.fixture
+def asking(server: Served) -> Iterator[Asking]:
+    with runs_that_ask(server.home) as run:
         yield run
 
 

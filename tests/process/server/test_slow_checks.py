@@ -9,10 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ao_runner.store.opening import StorePlace
-from ao_runner.store.ownership import own_runs
 from tests.process.server.conftest import Serve, Served
-from tests.process.server.test_inputs import Asking, ask
+from tests.process.server.test_inputs import Asking, runs_that_ask
 from tests.unit.protocol.contracts.test_slow_checks import LOOKING_AHEAD, conditions
 
 MAX_ANSWER_SECONDS = 10.0
@@ -27,12 +25,7 @@ def server(share: Serve) -> Served:
 
 @pytest.fixture
 def asking(server: Served) -> Iterator[Asking]:
-    with StorePlace(server.home).open() as store, own_runs(server.home) as owner:
-
-        def run(run_id: str, **more: Any) -> None:
-            ask(store, run_id, **more)
-            store.write("UPDATE runs SET owner = ? WHERE run_id = ?", (owner, run_id))
-
+    with runs_that_ask(server.home) as run:
         yield run
 
 

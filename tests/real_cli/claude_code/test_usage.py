@@ -60,10 +60,7 @@ def test_subagents_count_and_so_does_a_run_that_is_cancelled(start_claude: Start
     config = {"tools": ["Bash", "Task"], "allowed_tools": ["Bash"]}
     with claude.start(control={"stdin": "open", "turns": True}, executor_config=config) as executor:
         with_a_subagent = executor.read_run()
-        executor.write_turn("run_2", "Wait.")
-        executor.read_until("tool_started")
-        executor.write_line({"type": "cancel"})
-        cancelled = executor.read_run()
+        cancelled = executor.cancel_turn("run_2", "Wait.")
         executor.write_turn("run_3", "And then?")
         last = executor.read_run()
 

@@ -67,10 +67,7 @@ def test_a_run_that_is_cancelled_has_its_own_usage(start_codex: StartCodex) -> N
     codex = start_codex(*answers, answers[0])
     with codex.start(control={"stdin": "open", "turns": True}) as executor:
         executor.read_run()
-        executor.write_turn("run_2", "Wait.")
-        executor.read_until("tool_started")
-        executor.write_line({"type": "cancel"})
-        cancelled = executor.read_run()
+        cancelled = executor.cancel_turn("run_2", "Wait.")
         executor.write_turn("run_3", "And then?")
         last = executor.read_run()
 
