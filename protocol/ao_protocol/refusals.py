@@ -4,7 +4,7 @@ A runner checks before it starts a process, and a standard executor checks again
 (SPEC 4, 7, 8, 9, AOX-238, AOX-239). This module reads no files; its caller checks the project directory.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import islice
 
 from pydantic import JsonValue
@@ -12,10 +12,9 @@ from pydantic import JsonValue
 from ao_protocol.contracts import (
     AgentResponseFormat,
     ContractOverridden,
-    Demands,
+    Demand,
     InvalidOptions,
     InvalidSchema,
-    OptionDefaults,
     OutputContract,
     Strategy,
     StrategyNotOffered,
@@ -113,15 +112,15 @@ def refuse_parameters(invocation: Invocation) -> None:
         ) from error
 
 
-def contract_or_refusal(demands: Demands, defaults: OptionDefaults) -> OutputContract | None:
-    """Return the contract of the run; None without a demand.
+def contract_or_refusal(demand: Demand, environ: Mapping[str, str]) -> OutputContract | None:
+    """Return the contract of the run; None without a demand. `environ` has the defaults of options, if any.
 
     Raises:
         InvocationRefused: `invalid_invocation` for invalid options or an attempt to replace the blueprint's contract,
             `invalid_output_schema` for an unacceptable schema.
     """
     try:
-        return resolve_contract(demands, defaults)
+        return resolve_contract(demand, environ)
     except ContractOverridden as error:
         details: JsonObject = {"problems": [str(error.problem)]}
         raise InvocationRefused(ErrorType.INVALID_INVOCATION, str(error), details) from error

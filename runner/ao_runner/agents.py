@@ -7,42 +7,30 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic
 
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
-from ao_protocol.contracts import OptionDefaults, defaults_from, demands_of_blueprint, takes_defaults
-from ao_protocol.contracts.contract import USUAL_DEFAULTS
-from ao_protocol.documents import Blueprint
+from ao_protocol.contracts import demand_of
 from ao_protocol.events import Event, Failure, Terminal
 from ao_protocol.wire import JsonObject
-from ao_protocol.written import check_interoperable
 from ao_runner.blueprints.loading import load_blueprint, understand_blueprint
-from ao_runner.discovery import locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 from ao_runner.model_script import play_model_script
 from ao_runner.named_schemas.from_models import schema_of_class
 from ao_runner.processes.containment import probe
-from ao_runner.profiles import load_profile
+from ao_runner.profiles import Profile, load_profile, with_whole_path
 from ao_runner.run_events import Relayed
-from ao_runner.runs.acceptance import CallerDemand, demand_record, demands_together
+from ao_runner.runs.journal import NeverFull, StoredJournal
 from ao_runner.runs.lost_runs import fail_lost_runs
-from ao_runner.runs.run import Ready, StoredJournal, perform_single_run
-from ao_runner.runs.run_request import (
-    DEFAULT_EXECUTORS,
-    RunRequest,
-    StopRequests,
-    new_run_id,
-    new_session_id,
-    request_under,
-    with_commands_folder,
-)
+from ao_runner.runs.run import perform_single_run, request_here
+from ao_runner.runs.run_request import RunRequest, StopRequests
+from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun, Reception, accept
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
 
 __all__ = ["Agent", "AgentFailed", "Answer", "Event"]
@@ -91,6 +79,7 @@ class Agent(Generic[Value]):
         config: The executor's configuration; it takes precedence over that of the profile.
         project_dir: The folder that the agent works in. Default: the current one.
         timeout_seconds: A run is stopped after this time, and fails with `deadline_exceeded`.
+        metadata: Passed to the executor.
         model_script: A script that answers instead of a model, for tests.
         home: The folder where runs are stored. Default: `AO_HOME`, or the user's data folder.
     """
@@ -101,6 +90,7 @@ class Agent(Generic[Value]):
     config: JsonObject = field(default_factory=dict)
     project_dir: Path | str = "."
     timeout_seconds: float | None = None
+    metadata: JsonObject = field(default_factory=dict)
     model_script: Path | str | None = None
     home: Path | str | None = None
 
@@ -140,6 +130,7 @@ class Agent(Generic[Value]):
         """
         given = dict(parameters or {}) | ({} if prompt is None else {"prompt": prompt})
         home = self._home()
+        asked, profile = self._asked(given, home)
         with (
             SqliteStore(home) as store,
             own_runs(home) as owner,
@@ -148,16 +139,17 @@ class Agent(Generic[Value]):
             else play_model_script(Path(self.model_script), home, os.environ) as simulator,
         ):
             fail_lost_runs(store)
-            order = self._order(given, home)
-            order = replace(order, simulation=simulator.simulation if simulator else None)
-            journal = StoredJournal(store, order.run, _Follower(on_event), owner, order.session)
-            terminal = await _perform_unless_cancelled(order, journal, home)
+            accepted = accept(asked, Reception(os.environ, home, str(Path.cwd()), store, is_queued=False))
+            simulation = simulator.simulation if simulator else None
+            request = request_here(accepted, profile, store, home, simulation=simulation)
+            journal = StoredJournal(store, accepted.run, _Follower(on_event), owner, accepted.session)
+            terminal = await _perform_unless_cancelled(request, journal, home)
         if isinstance(terminal, Failure):
-            raise AgentFailed(terminal, order.session.session_id, order.run.run_id)
+            raise AgentFailed(terminal, accepted.session.session_id, accepted.run.run_id)
         value: Any = terminal.result_data if terminal.result_text is None else terminal.result_text
         if (model := self._model()) is not None:
             value = model.model_validate(value)
-        return Answer(value, order.session.session_id, order.run.run_id)
+        return Answer(value, accepted.session.session_id, accepted.run.run_id)
 
     def _home(self) -> Path:
         return Path(self.home or os.environ.get("AO_HOME") or default_home()).absolute()
@@ -169,44 +161,30 @@ class Agent(Generic[Value]):
             raise TypeError(f"answer: found {self.answer!r}, expected a class derived from pydantic.BaseModel")
         return self.answer
 
-    def _order(self, parameters: JsonObject, home: Path) -> RunRequest:
-        for place, value in (("parameters", parameters), ("config", self.config)):
-            check_interoperable(value, place=place)
+    def _asked(self, parameters: JsonObject, home: Path) -> tuple[NewRun, Profile]:
         if isinstance(self.blueprint, dict):
             loaded = understand_blueprint(INLINE, self.blueprint)
         else:
             loaded = load_blueprint(Path(self.blueprint))
-        profile = load_profile(self.profile or DEFAULT_EXECUTORS[loaded.blueprint.type], home, os.environ)
-        executor = locate_executor(profile.executor)
-        session = Session(
-            session_id=new_session_id(),
-            created_at=timestamp(),
-            executor_name=executor.name,
-            executor_path=str(executor.path),
+        name = DEFAULT_EXECUTORS[loaded.blueprint.type] if self.profile is None else with_whole_path(self.profile)
+        is_designers = demand_of(loaded.blueprint).authoritative is not None
+        model = self._model()
+        asked = NewRun(
+            parameters=parameters,
+            blueprint=loaded,
             project_dir=str(Path(self.project_dir).absolute()),
-            blueprint=loaded.document,
-            executor_config=with_commands_folder(self.config, loaded),
-            profile=self.profile,
+            executor_config=self.config,
+            profile=name,
+            output_schema=None if model is None or is_designers else schema_of_class(model, model.__name__),
+            timeout_seconds=self.timeout_seconds,
+            metadata=dict(self.metadata),
             is_simulated=self.model_script is not None,
         )
-        contract, defaults = self._contract(loaded.blueprint)
-        run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at, contract=contract)
-        order = request_under(profile, session, run, timeout_seconds=self.timeout_seconds, environ=os.environ)
-        return replace(order, option_defaults=defaults)
-
-    def _contract(self, blueprint: Blueprint) -> tuple[JsonObject | None, OptionDefaults]:
-        """Return the contract record of the run, as `ao run` stores it."""
-        is_designers = demands_of_blueprint(blueprint).authoritative is not None
-        model = self._model()
-        schema = None if model is None or is_designers else schema_of_class(model, model.__name__)
-        caller = CallerDemand(schema)
-        takes = takes_defaults(demands_together(blueprint, caller))
-        defaults = defaults_from(os.environ) if takes else USUAL_DEFAULTS
-        return demand_record(blueprint, caller, defaults), defaults
+        return asked, load_profile(name, home, os.environ)
 
 
 @dataclass
-class _Follower(Ready):
+class _Follower(NeverFull):
     """Calls a function with each event."""
 
     function: Callable[[Event], None] | None
@@ -219,9 +197,9 @@ class _Follower(Ready):
         """Ignore notes, which are not events."""
 
 
-async def _perform_unless_cancelled(order: RunRequest, journal: StoredJournal, home: Path) -> Terminal:
+async def _perform_unless_cancelled(request: RunRequest, journal: StoredJournal, home: Path) -> Terminal:
     stops = StopRequests()
-    performing = asyncio.ensure_future(perform_single_run(order, journal, stops, home, probe(os.environ)))
+    performing = asyncio.ensure_future(perform_single_run(request, journal, stops, home, probe(os.environ)))
     while True:
         try:
             terminal = await asyncio.shield(performing)

@@ -315,6 +315,12 @@ class ProfileStandsTwice(RunnerError):
         return f"the profile {self.paths[0].stem} is defined in {' and '.join(map(str, self.paths))}; keep only one"
 
 
+def with_whole_path(name_or_path: str) -> str:
+    """Return the name of a profile as it is, and a path from the root on: the run may be performed elsewhere."""
+    is_path = "/" in name_or_path or name_or_path.endswith(SUFFIXES)
+    return str(expanded(name_or_path).absolute()) if is_path else name_or_path
+
+
 def load_profile(name_or_path: str, home: Path, environ: Mapping[str, str]) -> Profile:
     """Return the profile with a name or path.
 

@@ -14,12 +14,13 @@ from ao_protocol.callbacks import STOPPED, ChildEnd, callback_prompt, text_of_re
 from ao_protocol.events import Failure, Result
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
+from ao_runner.runs.submission import NewRun
 from ao_runner.store.records import RunState, StoreUnusable, StoreUnwritable, timestamp
 from ao_runner.store.store import Store
 from ao_server.context import ServerContext
 from ao_server.joined_workers import tell
 from ao_server.shapes import terminal_of
-from ao_server.submission import Hosting, NewRun, checked
+from ao_server.submission import Hosting, accepted
 
 POLL_SECONDS: Final = 1.0
 REST_SECONDS: Final = 0.05
@@ -65,8 +66,8 @@ def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
             ends = [_end_of(store, state) for state in in_order]
             if ends:
                 prompt = {"prompt": callback_prompt(ends)}
-                resume = NewRun(type="resume_session", session_id=parent, parameters=prompt)
-                checked(store, resume, hosting).store_in(store)
+                resume = NewRun(session_id=parent, parameters=prompt, model_script=hosting.model_script)
+                accepted(store, resume, hosting).enqueue(store)
         except (StoreUnwritable, StoreUnusable):
             raise
         except (HTTPException, RunnerError, ValueError) as error:

@@ -15,7 +15,7 @@ from ao_runner.coordinators.stored_queue import SharedStore, StoreCoordinator
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import end_lost_run
-from ao_runner.runs.run_request import DEFAULT_EXECUTORS
+from ao_runner.runs.submission import DEFAULT_EXECUTORS
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.ownership import REMOTE, uptime_seconds
 from ao_runner.store.records import Offer, RunState, timestamp

@@ -1,7 +1,7 @@
 """Errors as HTTP answers: `{"detail": …}` with a status that says whose fault it is."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from ao_runner.coordinators.port import CoordinatorUnavailable, LeaseLost, Refus
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInUse, SchemaNotFound
 from ao_runner.named_schemas.vetting import UnacceptableSchema
-from ao_runner.runs.admission import CannotResume, ContractRefused, TooLarge
+from ao_runner.runs.submission import Reason, RunRefused
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import (
     OfAnotherSession,
@@ -32,9 +32,9 @@ from ao_runner.store.records import (
 
 STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
     ((SessionUnknown, OfAnotherSession, SchemaNotFound), HTTPStatus.NOT_FOUND),
-    ((SessionBusy, SessionsOpen, NameTaken, SchemaInUse, CannotResume, RowConflict, ConstraintBroken, LeaseLost),
+    ((SessionBusy, SessionsOpen, NameTaken, SchemaInUse, RowConflict, ConstraintBroken, LeaseLost),
      HTTPStatus.CONFLICT),
-    ((BadSchemaName, UnacceptableSchema, InvalidBlueprint, ContractRefused, TooLarge, Refused,
+    ((BadSchemaName, UnacceptableSchema, InvalidBlueprint, RunRefused, Refused,
       ValidationError, NotInteroperable),
      HTTPStatus.UNPROCESSABLE_ENTITY),
     ((CoordinatorUnavailable, StoreUnwritable), HTTPStatus.SERVICE_UNAVAILABLE),
@@ -42,6 +42,15 @@ STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
 )  # fmt: skip
 
 
+_OF_REASONS: Final = {
+    Reason.OWN_PARENT: HTTPStatus.BAD_REQUEST,
+    Reason.PARENT_NOT_FOUND: HTTPStatus.BAD_REQUEST,
+    Reason.STATELESS: HTTPStatus.BAD_REQUEST,
+    Reason.PARAMETERS: HTTPStatus.BAD_REQUEST,
+    Reason.SESSION_EXISTS: HTTPStatus.CONFLICT,
+    Reason.CANNOT_RESUME: HTTPStatus.CONFLICT,
+}
+"""The statuses of refused requests for runs; of the others 422."""
 MOST_PROBLEMS: Final = 20
 MAX_MESSAGE_CHARACTERS: Final = 300
 
@@ -76,7 +85,15 @@ def refusal(status: HTTPStatus, error: str, message: str, **facts: JsonValue) ->
     return HTTPException(status, {"error": error, "message": message, **facts})
 
 
-def problems_in(problems: list[Problem]) -> JsonValue:
+def refused_run(error: RunRefused) -> tuple[HTTPStatus, JsonValue]:
+    """Return status and detail of a refused request for a run."""
+    detail: dict[str, JsonValue] = {"error": str(error.reason), "message": str(error), **error.facts}
+    if error.problems:
+        detail["validation_errors"] = problems_in(error.problems)
+    return _OF_REASONS.get(error.reason, HTTPStatus.UNPROCESSABLE_ENTITY), detail
+
+
+def problems_in(problems: Sequence[Problem]) -> JsonValue:
     """Return the problems of a document as JSON: path and message of each."""
     return [{"path": problem.path, "message": problem.message} for problem in problems]
 
@@ -118,8 +135,11 @@ def _answer_with(status: HTTPStatus) -> Callable[[Request, Exception], JSONRespo
             detail = {
                 "error": "invalid_schema",
                 "message": f"{error.what} is not an acceptable JSON Schema",
-                "problems": problems_in(list(error.problems)),
+                "problems": problems_in(error.problems),
             }
+        if isinstance(error, RunRefused):
+            of_run, detail = refused_run(error)
+            return JSONResponse({"detail": detail}, of_run)
         headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
         return JSONResponse({"detail": detail}, status, headers)
 

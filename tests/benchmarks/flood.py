@@ -19,7 +19,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ao_runner.runs.run_request import new_run_id
+from ao_runner.runs.submission import new_run_id
 from ao_runner.store.ownership import notify
 from ao_runner.store.records import QueuedRun, Run, Session, timestamp
 from tests.benchmarks.working import working

@@ -28,7 +28,7 @@ from typing import Final, TypeVar
 from ao_runner.coordinators.port import Backoff, CoordinatorUnavailable, EventBatch
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.run_events import RunKey
-from ao_runner.runs.run_request import new_run_id, new_session_id
+from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Offer, QueuedRun, Run, Session, timestamp

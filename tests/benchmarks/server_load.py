@@ -22,7 +22,7 @@ from typing import Final
 
 import psycopg
 
-from ao_runner.runs.run_request import new_run_id, new_session_id
+from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Offer, QueuedRun, Run, RunRecord, Session, timestamp
 from ao_runner.store.store import Store

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from ao_runner.runs.run_request import new_run_id, new_session_id
+from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.ownership import notify
 from ao_runner.store.records import QueuedRun, Run, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore

@@ -11,7 +11,8 @@ from ao_protocol.lifecycle import RunLifecycle
 from ao_runner.discovery import Executor
 from ao_runner.run_events import Relayed
 from ao_runner.runs.attempt import Mark
-from ao_runner.runs.run_request import RunRequest, new_run_id, new_session_id
+from ao_runner.runs.run_request import RunRequest
+from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.records import Run, RunRecord, Session
 from tests.process.runner.performing import MINIATURES
 

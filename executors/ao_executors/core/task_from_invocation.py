@@ -16,13 +16,10 @@ from ao_protocol.contracts import (
     JsonFormat,
     OutputContract,
     Strategy,
-    defaults_from,
-    demands_of,
+    demand_in,
     enrich,
     native_schema,
-    takes_defaults,
 )
-from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.control_lines import Turn
 from ao_protocol.documents import (
     Description,
@@ -179,8 +176,7 @@ def _contract_of(invocation: Invocation, description: Description, executor: Exe
     capability = description.capabilities.output_schema
     if not isinstance(capability, OutputSchemaCapability):
         return None
-    demands = demands_of(invocation)
-    contract = contract_or_refusal(demands, defaults_from(os.environ) if takes_defaults(demands) else USUAL_DEFAULTS)
+    contract = contract_or_refusal(demand_in(invocation), os.environ)
     if contract is None:
         return None
     refuse_format(contract, capability)

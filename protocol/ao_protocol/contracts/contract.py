@@ -74,17 +74,6 @@ class InvalidOptions(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class OptionDefaults:
-    """The values of options that a caller does not give."""
-
-    max_retries: int = DEFAULT_RETRIES
-    extract_json: bool = True
-
-
-USUAL_DEFAULTS: Final = OptionDefaults()
-
-
-@dataclass(frozen=True, slots=True)
 class OutputOptions:
     """The options of a contract (SPEC 9.7), each with its value."""
 
@@ -95,8 +84,12 @@ class OutputOptions:
     strategy: Strategy | None = None
 
 
+USUAL_OPTIONS: Final = OutputOptions()
+"""The options of a contract whose caller gives none, where the environment sets no other defaults."""
+
+
 def options_from(
-    given: Mapping[str, Any] | None, defaults: OptionDefaults = USUAL_DEFAULTS, place: str = PLACE
+    given: Mapping[str, Any] | None, defaults: OutputOptions = USUAL_OPTIONS, place: str = PLACE
 ) -> OutputOptions:
     """Return the options that apply. An option that is null counts as absent.
 
@@ -121,7 +114,7 @@ def options_from(
     )
 
 
-def defaults_from(environ: Mapping[str, str]) -> OptionDefaults:
+def default_options(environ: Mapping[str, str]) -> OutputOptions:
     """Return the defaults of options, which two environment variables may set. An empty variable counts as absent.
 
     Raises:
@@ -135,18 +128,18 @@ def defaults_from(environ: Mapping[str, str]) -> OptionDefaults:
         problems.append(Problem(EXTRACT_VARIABLE, f"expected true or false, found {shown(extract)}"))
     if problems:
         raise InvalidOptions(tuple(problems))
-    return OptionDefaults(
+    return OutputOptions(
         max_retries=int(retries) if retries else DEFAULT_RETRIES,
         extract_json=_BOOLEANS[extract.lower()] if extract else True,
     )
 
 
-def options_to_send(given: Mapping[str, Any] | None, defaults: OptionDefaults) -> dict[str, Any]:
+def options_to_send(given: Mapping[str, Any] | None, defaults: OutputOptions) -> dict[str, Any]:
     """Return the options to write into an invocation, whose reader has the usual defaults and not these."""
     chosen = _given(given)
     if chosen.get("strategy") == Strategy.EXTRACT:
         return chosen
-    ours, usual = asdict(defaults), asdict(USUAL_DEFAULTS)
+    ours, usual = asdict(defaults), asdict(USUAL_OPTIONS)
     return chosen | {name: ours[name] for name in ours if ours[name] != usual[name] and name not in chosen}
 
 
@@ -282,92 +275,103 @@ class ContractOverridden(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Demands:
-    """All demands on the answer of a run. Schemas are as written; None means no demand."""
+class Demand:
+    """What designer and caller demand of the answer of a run. Schemas are as written; None means no demand."""
 
     authoritative: OutputFormat | None = None
-    inline: Mapping[str, Any] | None = None
-    named: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None = None
+    """The schema of the run itself."""
+    source: SchemaSource = SchemaSource.INLINE
+    """Whether the run has its schema inline, or names it."""
     default: Mapping[str, Any] | None = None
     options: Mapping[str, Any] | None = None
     default_options: Mapping[str, Any] | None = None
     """The designer's options for `default`. The run's options take precedence."""
 
+    @property
+    def has_schema(self) -> bool:
+        """Whether the run has a contract to which options, and their defaults in the environment, apply."""
+        return self.authoritative is None and not (self.schema is self.default is None)
 
-def demands_of(invocation: Invocation) -> Demands:
-    """Return the demands of an invocation. A schema without a source is inline.
 
-    Raises:
-        InvalidOptions: The value of `output_schema_source` is unknown.
+def demand_of(
+    blueprint: Blueprint,
+    schema: Mapping[str, Any] | None = None,
+    source: SchemaSource = SchemaSource.INLINE,
+    options: Mapping[str, Any] | None = None,
+) -> Demand:
+    """Return the demand of an agent's designer, and that of a caller with a schema, its source, and options.
+
+    A schema whose source is `blueprint` or `default` is the designer's, whom a program has asked in place of us.
     """
-    blueprint = invocation.agent_blueprint or Blueprint(name="agent")
-    demands = replace(demands_of_blueprint(blueprint), options=invocation.output_schema_options)
-    schema, source = invocation.output_schema, invocation.output_schema_source or SchemaSource.INLINE
-    if source not in set(SchemaSource):
-        message = f"expected one of {listed(map(str, SchemaSource))}, found {shown(source)}"
-        raise InvalidOptions((Problem("$.output_schema_source", message),))
-    if schema is None:
-        return demands
-    if source == SchemaSource.NAMED:
-        return replace(demands, named=schema)
-    if source == SchemaSource.BLUEPRINT and demands.authoritative is None:
-        return replace(demands, authoritative=JsonFormat(schema))
-    if source == SchemaSource.DEFAULT and demands.authoritative is None:
-        return replace(demands, default=schema)
-    return replace(demands, inline=schema)
-
-
-def demands_of_blueprint(blueprint: Blueprint) -> Demands:
-    """Return the demands of the agent's designer."""
     authoritative: OutputFormat | None = None
     if blueprint.output_schema is not None:
         authoritative = JsonFormat(blueprint.output_schema)
     elif blueprint.output_format is not None:
         authoritative = AgentResponseFormat(blueprint.output_format.form)
-    return Demands(
+    demand = Demand(
         authoritative=authoritative,
         default=blueprint.default_output_schema,
+        options=options,
         default_options=blueprint.default_output_schema_options,
     )
+    if schema is None:
+        return demand
+    if source == SchemaSource.BLUEPRINT and authoritative is None:
+        return replace(demand, authoritative=JsonFormat(schema))
+    if source == SchemaSource.DEFAULT and authoritative is None:
+        return replace(demand, default=schema)
+    return replace(demand, schema=schema, source=SchemaSource.NAMED if source == "named" else SchemaSource.INLINE)
 
 
-def takes_defaults(demands: Demands) -> bool:
-    """Return whether the run has a contract to which defaults of options apply."""
-    return demands.authoritative is None and not (demands.inline is demands.named is demands.default is None)
+def demand_in(invocation: Invocation) -> Demand:
+    """Return the demand of an invocation. A schema without a source is inline.
+
+    Raises:
+        InvalidOptions: The value of `output_schema_source` is unknown.
+    """
+    source = invocation.output_schema_source or SchemaSource.INLINE
+    if source not in set(SchemaSource):
+        message = f"expected one of {listed(map(str, SchemaSource))}, found {shown(source)}"
+        raise InvalidOptions((Problem("$.output_schema_source", message),))
+    blueprint = invocation.agent_blueprint or Blueprint(name="agent")
+    return demand_of(blueprint, invocation.output_schema, SchemaSource(source), invocation.output_schema_options)
 
 
-def resolve_contract(demands: Demands, defaults: OptionDefaults = USUAL_DEFAULTS) -> OutputContract | None:
+def resolve_contract(demand: Demand, environ: Mapping[str, str] = MappingProxyType({})) -> OutputContract | None:
     """Return the contract of a run; None without a demand. An empty schema is a contract.
+
+    Args:
+        demand: The demand of designer and caller.
+        environ: The variables, of which two set the defaults of options (SPEC 9.7).
 
     Raises:
         ContractOverridden: A caller's schema or options differ from the authoritative contract.
         InvalidOptions: An option is unknown, invalid or contradictory, whichever contract applies.
         InvalidSchema: The schema that applies is not acceptable.
     """
-    options = options_from(demands.options, defaults)
-    if demands.authoritative is not None:
-        return _authoritative(demands, demands.authoritative, options)
-    if demands.inline is not None:
-        schema, source = demands.inline, SchemaSource.INLINE
-    elif demands.named is not None:
-        schema, source = demands.named, SchemaSource.NAMED
-    elif demands.default is not None:
-        schema, source = demands.default, SchemaSource.DEFAULT
-        options_from(demands.default_options, defaults, _DEFAULT_OPTIONS_PLACE)
-        options = options_from({**(demands.default_options or {}), **_given(demands.options)}, defaults)
-    else:
+    defaults = default_options(environ) if demand.has_schema else USUAL_OPTIONS
+    options = options_from(demand.options, defaults)
+    if demand.authoritative is not None:
+        return _authoritative(demand, demand.authoritative, options)
+    schema, source = demand.schema, demand.source
+    if schema is None:
+        schema, source = demand.default, SchemaSource.DEFAULT
+        options_from(demand.default_options, defaults, _DEFAULT_OPTIONS_PLACE)
+        options = options_from({**(demand.default_options or {}), **_given(demand.options)}, defaults)
+    if schema is None:
         return None
     check_schema(schema)
     return OutputContract(JsonFormat(schema), source, **asdict(options))
 
 
-def _authoritative(demands: Demands, wanted: OutputFormat, options: OutputOptions) -> OutputContract:
+def _authoritative(demand: Demand, wanted: OutputFormat, options: OutputOptions) -> OutputContract:
     name = "output_schema" if isinstance(wanted, JsonFormat) else "output_format"
-    for schema, what in ((demands.inline, "the run's output_schema"), (demands.named, "the schema that the run names")):
-        same = isinstance(wanted, JsonFormat) and canonical_json(schema) == canonical_json(wanted.schema)
-        if schema is not None and not same:
-            raise ContractOverridden(what, name)
-    if bound := sorted(_given(demands.options).keys() - _FREE_OPTIONS):
+    if demand.schema is not None:
+        is_named = demand.source is SchemaSource.NAMED
+        if not isinstance(wanted, JsonFormat) or canonical_json(demand.schema) != canonical_json(wanted.schema):
+            raise ContractOverridden("the schema that the run names" if is_named else "the run's output_schema", name)
+    if bound := sorted(_given(demand.options).keys() - _FREE_OPTIONS):
         raise ContractOverridden(f"the run's output_schema_options ({', '.join(bound)})", name, PLACE)
     if isinstance(wanted, JsonFormat):
         check_schema(wanted.schema)

@@ -163,7 +163,12 @@ def validator_for(schema: Mapping[str, Any]) -> Validator:
 
 @lru_cache(maxsize=MAX_COMPILED_SCHEMAS)
 def _compiled(text: str) -> Validator:
-    return Validator(vetted_document(json.loads(text)))
+    return Validator(_vetted(text))
+
+
+@lru_cache(maxsize=MAX_COMPILED_SCHEMAS)
+def _vetted(text: str) -> dict[str, Any]:
+    return vetted_document(json.loads(text))
 
 
 def check_schema(schema: object) -> None:
@@ -180,7 +185,10 @@ def check_schema(schema: object) -> None:
         InvalidSchema: The schema is not acceptable. `problems` lists the problems of the first failed check, at most
             50.
     """
-    vetted_document(schema)
+    if isinstance(schema, dict) and is_interoperable(schema, MAX_SCHEMA_DEPTH):
+        _vetted(json.dumps(schema))  # once for the caller, the run and the answers
+    else:
+        vetted_document(schema)
 
 
 def vetted_document(schema: object, above: str = "") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ao_runner.cli.answers import lines_of
 from ao_runner.cli.printing import echo
 from ao_runner.run_events import Relayed
 from ao_runner.runs.answering import value_from
-from ao_runner.runs.run import Listener
+from ao_runner.runs.journal import Listener
 
 Give = Callable[[str, JsonObject], None]
 

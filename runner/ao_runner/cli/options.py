@@ -26,8 +26,6 @@ Decorator: TypeAlias = Callable[[Command], Command]
 Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 Style: TypeAlias = Literal["json", "events", "people"]
 
-PROFILE_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
-
 
 class FiniteSeconds(click.FloatRange):
     """A number of seconds; neither for ever nor nothing that is a number."""
@@ -102,14 +100,6 @@ def valid_tags(_ctx: click.Context, _parameter: click.Parameter, tags: tuple[str
         if not TAG.fullmatch(tag):
             raise click.BadParameter(f"{tag!r} is no tag; expected letters, digits and . _ : / -, at most 128")
     return tags
-
-
-def with_whole_path(profile: str) -> str:
-    """Return the name of a profile as it is, and a path from the root on: the run may be performed elsewhere."""
-    from ao_runner.discovery import expanded
-
-    is_path = "/" in profile or Path(profile).suffix in PROFILE_SUFFIXES
-    return str(expanded(profile).absolute()) if is_path else profile
 
 
 def short_name(profile: str) -> str:
@@ -313,9 +303,6 @@ keep_rejected_option: Final = click.option(
 prompt_option: Final = click.option(
     "-p", "--prompt", help="Prompt; - reads it from stdin. If omitted, text piped to stdin is the prompt."
 )
-no_schema_option: Final = click.option(
-    "--no-schema", is_flag=True, help="Ask for free text, although the blueprint has a default schema."
-)
 verify_option: Final = click.option("--verify-results", is_flag=True, help="Validate the result again in the runner.")
 agent_options: Final = together(
     prompt_option,
@@ -375,7 +362,9 @@ contract_options: Final = together(
         metavar="K=V",
         help="Output option: max_retries, extract_json, strict_json_only, validation_mode, strategy. Repeatable.",
     ),
+    click.option("--no-schema", is_flag=True, help="Ask for free text, although the blueprint has a default schema."),
     keep_rejected_option,
+    click.option("--traceparent", envvar="TRACEPARENT", help="W3C `traceparent` of the caller; also TRACEPARENT."),
 )
 run_options: Final = together(
     timeout_option,

@@ -2,29 +2,26 @@
 
 import asyncio
 import os
-import stat
 import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Unpack
+from typing import TYPE_CHECKING, Final, NoReturn, Unpack
 
 import click
-from pydantic import JsonValue
 
-from ao_protocol.contracts import (
-    InvalidOptions,
-    Problem,
-    demands_of_blueprint,
-)
-from ao_protocol.contracts.contract import PLACE as OPTIONS_PLACE
-from ao_protocol.documents import Blueprint
 from ao_protocol.events import Terminal
-from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
-from ao_protocol.written import NotInteroperable, check_interoperable, decode_text, parse_json
-from ao_runner.blueprints.loading import LoadedBlueprint, load_blueprint, load_object, oddities
+from ao_runner.blueprints.loading import load_blueprint
+from ao_runner.cli.new_run import (
+    accepted_from,
+    collect_parameters,
+    configuration_from,
+    new_run,
+    required_prompt,
+    show_oddities,
+)
 from ao_runner.cli.options import (
     EXISTING_FILE,
     RunArguments,
@@ -32,47 +29,27 @@ from ao_runner.cli.options import (
     complete_executor,
     contract_options,
     examples,
-    no_schema_option,
     profile_option,
     prompt_option,
     run_options,
     session_argument,
     setting_options,
-    split_pair,
     verify_option,
-    with_whole_path,
 )
-from ao_runner.cli.printing import echo, show_remarks
+from ao_runner.cli.printing import echo
 from ao_runner.cli.run_end import show_terminal
 from ao_runner.cli.run_progress import follow_run
 from ao_runner.discovery import ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.runs.acceptance import NO_CONTRACT, CallerDemand
-from ao_runner.runs.admission import (
-    CannotResume,
-    ContractRefused,
-    Demand,
-    OptionsWithoutSchema,
-    blueprint_of,
-    check_resumable,
-    demand_for,
-)
 from ao_runner.runs.input_requests import PARKED, InputPolicy, InputRequests
+from ao_runner.runs.journal import StoredJournal
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.runs.run import StoredJournal, perform_single_run
-from ao_runner.runs.run_request import (
-    DEFAULT_EXECUTORS,
-    RunRequest,
-    StopRequests,
-    new_run_id,
-    new_session_id,
-    on_signals,
-    request_under,
-    with_commands_folder,
-)
+from ao_runner.runs.run import perform_single_run, request_here
+from ao_runner.runs.run_request import RunRequest, StopRequests, on_signals
+from ao_runner.runs.submission import DEFAULT_EXECUTORS, Accepted
 from ao_runner.store.opening import LOCAL
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session, timestamp
@@ -82,10 +59,8 @@ from ao_runner.store.store import Store
 if TYPE_CHECKING:
     from ao_runner.model_script import RunningSimulator
 
-STDIN: Final = "-"
 ANSWERS_SECONDS: Final = 0.3
 """How often a run looks for answers from elsewhere while it waits for one."""
-MISSING_PROMPT: Final = "Missing prompt: use -p TEXT, or pipe it in."
 
 
 @click.command(
@@ -121,32 +96,24 @@ def run_command(**given: Unpack[RunArguments]) -> None:
     """
     loaded = load_blueprint(given["blueprint"])
     show_oddities(loaded)
+    executor = None
     if given["executor"] is None:
         profile = load_profile(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type], given["home"], os.environ)
     elif given["profile"] is None:
-        named = locate_executor(given["executor"])
-        profile = Profile(name=named.name, executor=str(named.path))
+        executor = locate_executor(given["executor"])
+        profile = Profile(name=executor.name, executor=str(executor.path))
     else:
         raise click.UsageError("Use either --profile or --executor: a profile names its executor.")
-    executor = locate_executor(profile.executor)
-    config = configuration_from(given, profile)
-    session = Session(
-        session_id=new_session_id(),
-        created_at=timestamp(),
-        executor_name=executor.name,
-        executor_path=str(executor.path),
-        project_dir=str(given["project_dir"]),
-        blueprint=loaded.document,
-        executor_config=with_commands_folder(config, loaded),
-        profile=None if given["profile"] is None else with_whole_path(given["profile"]),
-        is_simulated=given["model_script"] is not None,
+    asked = new_run(
+        given,
+        parameters=collect_parameters(loaded.blueprint, given),
+        blueprint=loaded,
+        executor=executor,
+        executor_config=configuration_from(given, profile),
     )
-    parameters = collect_parameters(loaded.blueprint, given)
     with _store_of_this_host(given["home"]) as store:
         fail_lost_runs(store)
-        demand = demand_from(given, loaded.blueprint, store)
-        run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at, contract=demand.record)
-        _perform(given, demand, store, session, run, profile)
+        _perform(given, store, accepted_from(asked, given, store), profile)
 
 
 def _store_of_this_host(home: Path) -> Store:
@@ -174,7 +141,6 @@ def _store_of_this_host(home: Path) -> Store:
 @session_argument
 @prompt_option
 @contract_options
-@no_schema_option
 @verify_option
 @run_options
 def resume_command(**given: Unpack[RunArguments]) -> None:
@@ -185,57 +151,61 @@ def resume_command(**given: Unpack[RunArguments]) -> None:
     with _store_of_this_host(given["home"]) as store:
         fail_lost_runs(store)
         session = store.find_session(given["session"])
-        check_resumable(session, is_open=False, has_script=given["model_script"] is not None)
+        prompt = {"prompt": required_prompt(given["prompt"])}
+        asked = new_run(given, parameters=prompt, session_id=session.session_id)
+        accepted = accepted_from(asked, given, store)
         if not Path(session.project_dir).is_dir():
-            raise CannotResume(
-                f"the session's project folder {session.project_dir} does not exist; restore it, or start a new session"
-            )
-        if session.profile is not None:
-            profile = load_profile(session.profile, given["home"], os.environ)
-        else:
-            try:
-                path = locate_executor(session.executor_path).path
-            except ExecutorNotFound:  # the executable may have moved
-                path = locate_executor(session.executor_name).path
-            profile = Profile(name=session.executor_name, executor=str(path))
-        prompt = required_prompt(given["prompt"])
-        demand = demand_from(given, blueprint_of(session), store)
-        run = Run(new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp(), contract=demand.record)
-        _perform(given, demand, store, session, run, profile)
+            raise ProjectFolderGone(session.project_dir)
+        _perform(given, store, accepted, _profile_of(session, given["home"]))
 
 
-def _perform(
-    given: RunArguments, demand: Demand, store: Store, session: Session, run: Run, profile: Profile
-) -> NoReturn:
+@dataclass(eq=False)
+class ProjectFolderGone(RunnerError):
+    """The project folder of a session that shall be continued does not exist."""
+
+    folder: str
+
+    def __str__(self) -> str:
+        return f"the session's project folder {self.folder} does not exist; restore it, or start a new session"
+
+
+def _profile_of(session: Session, home: Path) -> Profile:
+    if session.profile is not None:
+        return load_profile(session.profile, home, os.environ)
+    try:
+        path = locate_executor(session.executor_path).path
+    except ExecutorNotFound:  # the executable may have moved
+        path = locate_executor(session.executor_name).path
+    return Profile(name=session.executor_name, executor=str(path))
+
+
+def _perform(given: RunArguments, store: Store, accepted: Accepted, profile: Profile) -> NoReturn:
     """Perform a run, show it in the requested style, and exit with the exit code of its terminal event."""
     began_at = time.monotonic()
     containment = probe(os.environ)
     stops = StopRequests()
-    home, style, script = given["home"], given["style"] or "people", given["model_script"]
+    home, style, run = given["home"], given["style"] or "people", accepted.run
     inputs = _inputs_of(profile, store, run, stops, is_shown=style == "people")
     with (
         own_runs(home) as owner,
-        nullcontext() if script is None else _simulator(script, home) as simulator,
-        follow_run(style, demand.attempts, stops.request) as listener,
+        nullcontext() if given["model_script"] is None else _simulator(given["model_script"], home) as simulator,
+        follow_run(style, accepted.attempts, stops.request) as listener,
     ):
-        order = replace(
-            request_under(profile, session, run, timeout_seconds=given["timeout"], environ=os.environ),
-            simulation=simulator.simulation if simulator else None,
-            first_parameters=store.first_run(session.session_id).parameters if run.mode == "resume" else None,
-            option_defaults=demand.defaults,
-            verify_results=given["verify_results"],
-            inputs=inputs,
+        simulation = None if simulator is None else simulator.simulation
+        verify = given["verify_results"]
+        request = request_here(
+            accepted, profile, store, home, simulation=simulation, verify_results=verify, inputs=inputs
         )
         shown = listener
         if inputs is not None and style == "people" and _has_terminal():
             from ao_runner.cli.asking import TerminalAsker
 
             shown = TerminalAsker(listener, inputs.give, run.run_id)
-        journal = StoredJournal(store, run, shown, owner, session if run.mode == "start" else None)
-        terminal = asyncio.run(_perform_order(order, journal, stops, home, containment))
+        journal = StoredJournal(store, run, shown, owner, accepted.session if accepted.is_new_session else None)
+        terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment))
     if style == "people":
         seconds = time.monotonic() - began_at
-        show_terminal(terminal, store.find_session(session.session_id), seconds, store.rejected_in(run.run_id))
+        show_terminal(terminal, store.find_session(run.session_id), seconds, store.rejected_in(run.run_id))
     if simulator is not None and simulator.report:
         echo("! the model received requests that its script does not expect:", fg="yellow", err=True)
         for line in simulator.report.splitlines():
@@ -243,13 +213,19 @@ def _perform(
     sys.exit(int(exit_code_of(terminal)))
 
 
-async def _perform_order(
-    order: RunRequest, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
+def _simulator(script: Path, home: Path) -> AbstractContextManager["RunningSimulator"]:
+    from ao_runner.model_script import play_model_script
+
+    return play_model_script(script, home, os.environ)
+
+
+async def _perform_and_hear(
+    request: RunRequest, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
 ) -> Terminal:
     with on_signals(stops.request):
-        hearing = asyncio.ensure_future(_hear_answers(journal.store, journal.owner, order.inputs))
+        hearing = asyncio.ensure_future(_hear_answers(journal.store, journal.owner, request.inputs))
         try:
-            return await perform_single_run(order, journal, stops, home, containment)
+            return await perform_single_run(request, journal, stops, home, containment)
         finally:
             hearing.cancel()
 
@@ -292,168 +268,3 @@ async def _hear_answers(store: Store, owner: str, inputs: InputRequests | None) 
             if not is_told:
                 echo(f"! an answer from elsewhere cannot be read: {error}", fg="yellow", err=True)
             is_told = True
-
-
-def _simulator(script: Path, home: Path) -> AbstractContextManager["RunningSimulator"]:
-    from ao_runner.model_script import play_model_script
-
-    return play_model_script(script, home, os.environ)
-
-
-def show_oddities(loaded: LoadedBlueprint) -> None:
-    """Report the fields of a blueprint, and the keywords of its schemas, that are ignored."""
-    if odd := oddities(loaded):
-        show_remarks(str(loaded.path), odd)
-
-
-def configuration_from(given: RunArguments, profile: Profile) -> JsonObject:
-    """Return the executor's configuration on the command line, and report unknown settings.
-
-    Raises:
-        SettingRefused: The executor has no such setting.
-        DescribeFailed: The executor does not describe itself.
-    """
-    config = {} if given["config_file"] is None else load_object(given["config_file"])
-    is_set = any(
-        given.get(name) not in (None, ()) for name in ("settings", "model", "permission_mode", "allowed_tools")
-    )
-    if not (config or profile.config or is_set):
-        return config
-    from ao_runner.cli.settings import show_unknown_settings, with_settings
-
-    show_unknown_settings(profile, config, given["config_file"])
-    return with_settings(config, given, profile) if is_set else config
-
-
-def collect_parameters(blueprint: Blueprint, given: RunArguments) -> JsonObject:
-    """Return the parameters of a start: the file's, then each `--param`, then the prompt.
-
-    They are validated with the run. Those that the agent would not receive are reported on stderr.
-    """
-    schema = blueprint.parameters_schema
-    parameters = {} if given["params_file"] is None else load_object(given["params_file"])
-    prompt = given["prompt"]
-    for pair in given["pairs"]:
-        name, value = _parse_pair(pair, schema)
-        parameters[name] = value
-    if prompt is None and not parameters and schema is None:
-        prompt = _prompt_from_pipe()
-        if prompt is None and blueprint.type == "autonomous":
-            raise click.UsageError(MISSING_PROMPT)
-    if prompt is not None:
-        parameters["prompt"] = _read_prompt(prompt)
-    if schema is None and blueprint.type == "autonomous" and parameters.keys() > {"prompt"}:
-        idle = "ignored; an agent without a parameters_schema takes only 'prompt'"
-        show_remarks("parameters", [f"{below(ROOT, name)}: {idle}" for name in parameters if name != "prompt"])
-    check_interoperable(parameters, place="parameters")
-    return parameters
-
-
-def required_prompt(prompt: str | None) -> str:
-    """Return the prompt of a session's next run: from the option, or from stdin.
-
-    Raises:
-        click.UsageError: The prompt is missing.
-    """
-    found = _prompt_from_pipe() if prompt is None else _read_prompt(prompt)
-    if not found:
-        raise click.UsageError(MISSING_PROMPT)
-    return found
-
-
-def _read_prompt(prompt: str) -> str:
-    return _piped_text() if prompt == STDIN else prompt
-
-
-def _piped_text() -> str:
-    return decode_text(sys.stdin.buffer.read(), "the prompt on stdin: ").replace("\r\n", "\n")
-
-
-def _prompt_from_pipe() -> str | None:
-    """Return the text of stdin; None if it is empty, or not a pipe, file or socket, such as a terminal or /dev/null."""
-    try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError, AttributeError):
-        return None
-    if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
-        return None
-    return _piped_text() or None
-
-
-def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
-    """Parse `K=V`. V is text, unless the schema gives K a type other than string: then V is JSON.
-
-    Raises:
-        click.BadParameter: The `=` is missing, or V is not valid JSON.
-    """
-    name, text = split_pair(pair, "--param")
-    described: Any = schema or {}
-    for key in ("properties", name, "type"):
-        described = described.get(key) if isinstance(described, dict) else None
-    types = [item for item in (described if isinstance(described, list) else [described]) if isinstance(item, str)]
-    if not types or "string" in types:
-        return name, text
-    try:
-        return name, parse_json(text)
-    except NotInteroperable as error:
-        hint = f"{name} has the type {' or '.join(types)}, and {text[:80]!r} is not JSON that a run can carry: {error}"
-        raise click.BadParameter(hint, param_hint="--param") from error
-
-
-def demand_from(given: RunArguments, blueprint: Blueprint, store: Store) -> Demand:
-    """Return the combined demand of the command line, the blueprint and the environment.
-
-    Problems of the blueprint's own schema are reported by the run.
-
-    Raises:
-        ContractRefused: The demands contradict each other or the blueprint's, or an option is unknown or not valid.
-        UnacceptableSchema: The schema is not acceptable.
-        SchemaNotFound: No named schema has this name.
-        UnreadableFile: The file of the schema cannot be read.
-    """
-    caller = _caller(given, store)
-    if given.get("no_schema"):
-        if caller.schema is not None or caller.options:
-            raise click.UsageError("--no-schema asks for free text; omit it, or omit the other options of the output.")
-        if demands_of_blueprint(blueprint).authoritative is not None:
-            reason = "the agent's designer demands a schema of every answer, and it holds in all runs"
-            raise ContractRefused([f"--no-schema is refused: {reason}"])
-        return Demand(NO_CONTRACT)
-    try:
-        return demand_for(caller, blueprint, keeps_rejected=given["keep_rejected"])
-    except OptionsWithoutSchema as error:
-        reason = "--output-option needs an output schema, and there is none; add --output-schema FILE."
-        raise click.UsageError(reason) from error
-    except InvalidOptions as error:
-        raise ContractRefused([_as_typed(problem) for problem in error.problems]) from error
-
-
-def _caller(given: RunArguments, store: Store) -> CallerDemand:
-    file, name = given["output_schema"], given["output_schema_name"]
-    options: dict[str, JsonValue] = {}
-    for pair in given["output_options"]:
-        key, text = split_pair(pair, "--output-option")
-        try:
-            options[key] = parse_json(text)
-        except NotInteroperable:
-            options[key] = text
-    if file is not None and name is not None:
-        raise click.UsageError("Use either --output-schema or --output-schema-name.")
-    if file is not None:
-        from ao_runner.named_schemas.vetting import remarks_on, vet
-
-        schema = load_object(file)
-        vet(str(file), schema)
-        show_remarks(str(file), remarks_on(schema))
-        return CallerDemand(schema, None, options)
-    if name is not None:
-        from ao_runner.named_schemas.registry import SchemaRegistry
-
-        return CallerDemand(SchemaRegistry(store).get(name).schema, name, options)
-    return CallerDemand(options=options)
-
-
-def _as_typed(problem: Problem) -> str:
-    """Return a problem with the name of the command-line option instead of the path in the document."""
-    option = problem.path.removeprefix(f"{OPTIONS_PLACE}.")
-    return str(problem) if option == problem.path else f"--output-option {option}: {problem.message}"

@@ -41,7 +41,7 @@ from ao_runner.cli.options import Style, wants_colour
 from ao_runner.cli.printing import console, echo, escaped_line, plain_text, shorten
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import NOT_DESCRIBED, Relayed
-from ao_runner.runs.run import Listener, Ready
+from ao_runner.runs.journal import Listener, NeverFull
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -290,7 +290,7 @@ class EventLines:
             _silence(sys.stderr)
 
 
-class PlainProgress(Ready):
+class PlainProgress(NeverFull):
     """The progress of a run as lines of plain text, with the seconds since its start."""
 
     def __init__(self, stop: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:

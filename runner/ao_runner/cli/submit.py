@@ -4,18 +4,22 @@ import os
 import re
 import sys
 import time
-from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Final, NoReturn, Unpack
+from typing import Any, Final, Literal, NoReturn, Unpack
 
 import click
 from click.core import ParameterSource
 
-from ao_protocol.contracts import InvalidSchema
 from ao_protocol.events import Failure, InvalidEvent, Result, Terminal, parse_event
-from ao_protocol.inputs import ParametersInvalid, check_against
-from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint
+from ao_runner.cli.new_run import (
+    accepted_from,
+    collect_parameters,
+    configuration_from,
+    new_run,
+    required_prompt,
+    show_oddities,
+)
 from ao_runner.cli.options import (
     EXISTING_FILE,
     RunArguments,
@@ -28,21 +32,12 @@ from ao_runner.cli.options import (
     home_option,
     json_option,
     model_script_option,
-    no_schema_option,
     profile_option,
     store_option,
     timeout_option,
     valid_tags,
-    with_whole_path,
 )
 from ao_runner.cli.printing import echo, print_document
-from ao_runner.cli.run_command import (
-    collect_parameters,
-    configuration_from,
-    demand_from,
-    required_prompt,
-    show_oddities,
-)
 from ao_runner.cli.run_end import show_terminal
 from ao_runner.cli.run_progress import follow_run
 from ao_runner.cli.waiting import reasons_to_wait, waiting_in_vain
@@ -50,12 +45,11 @@ from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
-from ao_runner.runs.admission import blueprint_of, check_resumable, check_size
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
+from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import OPEN_STATUSES, Placement, QueuedRun, RowDamaged, Run, Session, timestamp
+from ao_runner.store.records import OPEN_STATUSES, RowDamaged, Run, timestamp
 from ao_runner.store.store import Store
 
 POLL_SECONDS: Final = 0.05
@@ -93,7 +87,6 @@ OF_A_NEW_SESSION: Final = {
 @profile_option("Profile or executor that performs the run.")
 @timeout_option
 @model_script_option
-@click.option("--traceparent", envvar="TRACEPARENT", help="W3C `traceparent` of the caller; also TRACEPARENT.")
 @click.option(
     "--require",
     "requires",
@@ -124,7 +117,6 @@ OF_A_NEW_SESSION: Final = {
 @click.option("--wait", is_flag=True, help="Wait for the run to end, and show the result as `ao run` does.")
 @json_option("Print run_id, session_id and status as JSON; with --wait the terminal event.")
 @contract_options
-@no_schema_option
 @home_option
 @store_option
 @click.pass_context
@@ -137,16 +129,11 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
     script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
     with StorePlace(given["home"], given["store"]).open() as store:
         fail_lost_runs(store)
-        session, run, profile = (_further_run if given["session"] else _first_run)(given, store)
-        metadata: JsonObject = {} if given["traceparent"] is None else {"traceparent": given["traceparent"]}
-        check_size(session, run, metadata)
+        asked = (_further_run if given["session"] else _first_run)(given, store, script)
+        accepted = accepted_from(asked, given, store, is_queued=True)
+        run, profile = accepted.run, accepted.queued.profile
         with store.transaction():
-            if run.mode == "start":
-                store.add_session(session)
-            else:
-                store.resolve(session.session_id)  # it may have been deleted meanwhile
-            placement = Placement(given["requires"], given["priority"], given["not_before"])
-            store.enqueue(QueuedRun(run, profile, given["timeout"], metadata, script, placement, given["requeue"]))
+            accepted.enqueue(store)
         store.notify()
         if idle := waiting_in_vain(store.living_owners(), {profile}) or _reason_to_wait(store, run):
             echo(f"ao: {idle}", err=True)
@@ -173,60 +160,38 @@ def _check_given(ctx: click.Context, given: RunArguments) -> None:
     if given["session"] is None:
         if given["blueprint"] is None:
             raise click.UsageError("Missing BLUEPRINT; or use --session to continue a session.")
-        if given["no_schema"]:
-            raise click.UsageError("--no-schema is for sessions that exist; use it with --session.")
         return
     for name, shown in OF_A_NEW_SESSION.items():
         if ctx.params[name] and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{shown} is for new sessions; omit it, or omit --session.")
 
 
-def _first_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
-    """Return a new session, its first run, and the profile that performs it."""
+def _first_run(given: RunArguments, _store: Store, script: str | None) -> NewRun:
     loaded = load_blueprint(given["blueprint"])
     show_oddities(loaded)
-    profile_name = with_whole_path(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
-    profile = load_profile(profile_name, given["home"], os.environ)
-    config = configuration_from(given, profile)
-    parameters = collect_parameters(loaded.blueprint, given)
-    try:
-        with suppress(InvalidSchema):  # it is left to the executor
-            check_against(loaded.blueprint.parameters_schema, parameters)
-    except ParametersInvalid as error:
-        raise click.UsageError(f"{error}. Nothing was queued; correct -p, --param or --params.") from error
-    demand = demand_from(given, loaded.blueprint, store)
-    session = Session(
-        session_id=new_session_id(),
-        created_at=timestamp(),
-        executor_name=profile.executor,
-        executor_path=profile.executor,
-        project_dir=str(given["project_dir"]),
-        blueprint=loaded.document,
-        executor_config=with_commands_folder(config, loaded),
-        profile=profile_name,
-        is_simulated=given["model_script"] is not None,
+    profile = load_profile(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type], given["home"], os.environ)
+    return new_run(
+        given,
+        parameters=collect_parameters(loaded.blueprint, given),
+        blueprint=loaded,
+        executor_config=configuration_from(given, profile),
+        model_script=script,
+        **_placement(given),
     )
-    run = Run(new_run_id(), session.session_id, "start", parameters, timestamp(), "queued", contract=demand.record)
-    return session, run, profile_name
 
 
-def _further_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
-    """Return a session, a further run of it, and the profile that performs that.
-
-    Raises:
-        CannotResume: nobody will ever be able to go on with it.
-    """
+def _further_run(given: RunArguments, store: Store, script: str | None) -> NewRun:
     session = store.find_session(given["session"])
-    is_open = any(run.status in OPEN_STATUSES for run in store.list_runs(session.session_id))
-    check_resumable(session, is_open=is_open, has_script=given["model_script"] is not None)
-    profile_name = with_whole_path(given["profile"] or session.profile or session.executor_path)
-    load_profile(profile_name, given["home"], os.environ)
-    prompt = required_prompt(given["prompt"])
-    demand = demand_from(given, blueprint_of(session), store)
-    run = Run(
-        new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp(), "queued", contract=demand.record
-    )
-    return session, run, profile_name
+    load_profile(given["profile"] or session.profile or session.executor_path, given["home"], os.environ)
+    prompt = {"prompt": required_prompt(given["prompt"])}
+    return new_run(given, parameters=prompt, session_id=session.session_id, model_script=script, **_placement(given))
+
+
+def _placement(given: RunArguments) -> dict[str, Any]:
+    names: tuple[Literal["requires", "priority", "not_before", "requeue"], ...] = (
+        "requires", "priority", "not_before", "requeue"
+    )  # fmt: skip
+    return {name: given[name] for name in names}
 
 
 def _reason_to_wait(store: Store, run: Run) -> str | None:

@@ -28,7 +28,6 @@ from ao_runner.cli.options import (
     store_option,
     valid_tags,
     wants_colour,
-    with_whole_path,
 )
 from ao_runner.cli.printing import echo
 from ao_runner.coordinators.port import Coordinator
@@ -39,8 +38,9 @@ from ao_runner.outbox import OutboxOptions
 from ao_runner.outbox.owning import places_of
 from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.profiles import RUNNERS_OWN, Profile, list_profiles
-from ao_runner.runs.run_request import DEFAULT_EXECUTORS, StopRequests, bare_environment, on_signals, secrets_of
+from ao_runner.profiles import RUNNERS_OWN, Profile, list_profiles, with_whole_path
+from ao_runner.runs.run_request import StopRequests, bare_environment, on_signals, secrets_of
+from ao_runner.runs.submission import DEFAULT_EXECUTORS
 from ao_runner.store.opening import LOCAL, StorePlace
 from ao_runner.store.ownership import EVERY_PROFILE, REMOTE, host_name, own_runs
 from ao_runner.store.records import Offer
@@ -383,7 +383,11 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log,
         profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
         executor = locate_executor(profile.executor)
         defaults = RunDefaults(
-            executor.name, str(executor.path), str(Path.cwd()), dict(profile.config), attempt=max(1, int(time.time()))
+            executor.name,
+            str(executor.path),
+            str(Path.cwd()),
+            attempt=max(1, int(time.time())),
+            environ=host.environ,
         )
         return StdoutCoordinator(defaults, tell)
     if is_http:

@@ -10,17 +10,14 @@ import asyncio
 import errno
 import os
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, ValidationError
 
-from ao_protocol.contracts.contract import USUAL_DEFAULTS
-from ao_protocol.documents import Blueprint
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Envelope, Event
 from ao_protocol.framing import (
@@ -37,16 +34,25 @@ from ao_protocol.identifiers import is_identifier
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
 from ao_protocol.written import NotInteroperable, check_name, decode_text, parse_json
-from ao_runner.blueprints.loading import MAX_REMARKS, is_free, load_blueprint, nearest, oddities_of
+from ao_runner.blueprints.loading import (
+    MAX_REMARKS,
+    InvalidBlueprint,
+    LoadedBlueprint,
+    is_free,
+    load_blueprint,
+    nearest,
+    oddities_of,
+    understand_blueprint,
+)
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, EventBatch, Orders
+from ao_runner.discovery import Executor
 from ao_runner.errors import RunnerError
-from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
+from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, UnacceptableSchema, remarks_below
 from ao_runner.run_events import RunKey
-from ao_runner.runs.acceptance import CallerDemand, demand_record
 from ao_runner.runs.outcome import failed
-from ao_runner.runs.run_request import new_run_id, new_session_id
-from ao_runner.store.records import Run, RunRecord, Session, timestamp
+from ao_runner.runs.submission import NewRun, Reception, accept
+from ao_runner.store.records import RunRecord, timestamp
 
 CHUNK_BYTES: Final = 65536
 PIECE_BYTES: Final = 4096
@@ -174,10 +180,10 @@ class RunDefaults:
     executor_name: str
     executor_path: str
     project_dir: str
-    executor_config: JsonObject = field(default_factory=dict)
     blueprint: JsonObject | None = None
     attempt: int = 1
     """The number of every attempt. With another number the same ids can be piped in again, with the same home."""
+    environ: Mapping[str, str] = field(default_factory=dict)
 
 
 class RunLine(WireModel):
@@ -193,6 +199,8 @@ class RunLine(WireModel):
     project_dir: Name | None = None
     output_schema: JsonObject | None = None
     output_schema_options: JsonObject = {}
+    no_schema: bool = False
+    keep_rejected: bool = True
     timeout_seconds: Seconds | None = None
     metadata: JsonObject = {}
 
@@ -256,36 +264,36 @@ def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Ass
 
 
 def _assignment(asked: RunLine, defaults: RunDefaults) -> tuple[Assignment, list[str]]:
-    document, blueprint = _blueprint(asked, defaults)
-    remarks = oddities_of(document, blueprint, below(ROOT, "blueprint"))
+    loaded = _blueprint(asked, defaults)
+    remarks = oddities_of(loaded.document, loaded.blueprint, below(ROOT, "blueprint"))
     own_schema: JsonObject = {"output_schema": asked.output_schema}
     remarks += remarks_below(own_schema, own_schema, ROOT, MAX_CHARACTERS_BESIDE_RUNS)
-    now = datetime.now(UTC).isoformat()
-    session = Session(
-        session_id=asked.session_id or new_session_id(),
-        created_at=now,
-        executor_name=defaults.executor_name,
-        executor_path=defaults.executor_path,
-        project_dir=str(Path(asked.project_dir or defaults.project_dir).absolute()),
-        blueprint=document,
-        executor_config=defaults.executor_config,
-        executor_session_id=asked.executor_session_id,
-        profile=asked.profile,
-    )
-    demand = CallerDemand(schema=asked.output_schema, options=asked.output_schema_options)
-    run = Run(
-        run_id=asked.run_id or new_run_id(),
-        session_id=session.session_id,
-        mode="start" if asked.executor_session_id is None else "resume",
+    wanted = NewRun(
         parameters=asked.parameters if asked.prompt is None else {**asked.parameters, "prompt": asked.prompt},
-        started_at=now,
-        status="queued",
-        contract=demand_record(blueprint, demand, USUAL_DEFAULTS),
+        blueprint=loaded,
+        run_id=asked.run_id,
+        session_id=asked.session_id,
+        executor_session_id=asked.executor_session_id,
+        project_dir=None if asked.project_dir is None else str(Path(asked.project_dir).absolute()),
+        executor=Executor(defaults.executor_name, Path(defaults.executor_path)),
+        profile=asked.profile,
+        output_schema=asked.output_schema,
+        output_schema_options=asked.output_schema_options,
+        no_schema=asked.no_schema,
+        keep_rejected=asked.keep_rejected,
+        timeout_seconds=asked.timeout_seconds,
+        metadata=asked.metadata,
     )
+    try:
+        accepted = accept(wanted, Reception(defaults.environ, Path(), defaults.project_dir, is_queued=False))
+    except UnacceptableSchema as error:
+        raise InvalidRunLine(str(error), error_type=ErrorType.INVALID_OUTPUT_SCHEMA) from error
+    except (RunnerError, NotInteroperable) as error:
+        raise InvalidRunLine(str(error)) from error
     assignment = Assignment(
-        RunKey(run.run_id, defaults.attempt),
-        session,
-        run,
+        RunKey(accepted.run.run_id, defaults.attempt),
+        accepted.session,
+        accepted.run,
         profile=asked.profile,
         timeout_seconds=asked.timeout_seconds,
         metadata=asked.metadata,
@@ -293,22 +301,18 @@ def _assignment(asked: RunLine, defaults: RunDefaults) -> tuple[Assignment, list
     return assignment, remarks
 
 
-def _blueprint(asked: RunLine, defaults: RunDefaults) -> tuple[JsonObject, Blueprint]:
-    if isinstance(asked.blueprint, str):
-        try:
-            loaded = load_blueprint(Path(asked.blueprint), may_wait=False)
-        except RunnerError as error:
-            raise InvalidRunLine(f"$.blueprint: {error}") from error
-        return loaded.document, loaded.blueprint
+def _blueprint(asked: RunLine, defaults: RunDefaults) -> LoadedBlueprint:
     document = defaults.blueprint if asked.blueprint is None else asked.blueprint
     if document is None:
         raise InvalidRunLine(f"$.blueprint: missing, expected a run such as {EXAMPLE}")
     try:
-        check_name(str(document.get("name") or "none"), place="$.name: ")
-        return document, Blueprint.model_validate(document)
-    except (NotInteroperable, ValidationError) as error:
-        problems = problems_of(error, document) if isinstance(error, ValidationError) else [str(error)]
-        raise InvalidRunLine(f"$.blueprint: {'; '.join(problems)}") from error
+        if isinstance(document, str):
+            return load_blueprint(Path(document), may_wait=False)
+        return understand_blueprint(Path(defaults.project_dir) / "blueprint", document)
+    except InvalidBlueprint as error:
+        raise InvalidRunLine(f"$.blueprint: {'; '.join(map(str, error.problems))}") from error
+    except RunnerError as error:
+        raise InvalidRunLine(f"$.blueprint: {error}") from error
 
 
 MAX_AHEAD: Final = 100

@@ -28,7 +28,7 @@ from ao_runner.run_events import RunKey
 from ao_runner.runs.input_requests import PARKED
 from ao_runner.runs.lost_runs import RunSummary, end_lost_run, ending_behind, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.outcome import error_type_of, failed, status_of
-from ao_runner.runs.run_request import new_run_id, new_session_id
+from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.input_table import MARKS
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Wakeup

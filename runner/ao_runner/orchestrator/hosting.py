@@ -4,12 +4,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from ao_protocol.errors import ErrorType
+from ao_runner.coordinators.port import Assignment
 from ao_runner.errors import RunnerError
-from ao_runner.runs.run_request import RunRequest, refused
+from ao_runner.runs.run_request import Served, refused
 
 if TYPE_CHECKING:
     from ao_runner.orchestrator.serving import OrchestratorServer
@@ -55,30 +55,22 @@ class OrchestratorHosting:
         await self._group.__aexit__(None, None, None)
 
     @asynccontextmanager
-    async def serving(self, order: RunRequest) -> AsyncIterator[RunRequest]:
-        """Yield the request with the address for its session, if the blueprint needs one and no value sets it."""
-        if not self._is_wanted(order):
-            yield order
+    async def serving(self, assignment: Assignment, known: Mapping[str, str]) -> AsyncIterator[Served]:
+        """Yield the address for the session of a run, if the blueprint needs one and no value sets it."""
+        is_remote = self._coordinator.startswith(("http://", "https://"))
+        if not is_remote or NAME in known or PLACEHOLDER not in json.dumps(assignment.session.blueprint):
+            yield Served()
             return
         try:
             server = await self._begun()
         except RunnerError as error:
-            yield replace(order, refusal=refused(ErrorType.DEPENDENCY_MISSING, str(error)).failure)
-            return
-        run_id = order.run.run_id
-        address, token = server.grant(run_id, order.session.session_id)
+            raise refused(ErrorType.DEPENDENCY_MISSING, str(error)) from error
+        run_id = assignment.run.run_id
+        address, token = server.grant(run_id, assignment.session.session_id)
         try:
-            yield replace(
-                order,
-                runner_values={**order.runner_values, NAME: address},
-                secret_values={**order.secret_values, NAME: token},
-            )
+            yield Served({NAME: address}, {NAME: token})
         finally:
             server.revoke(run_id)
-
-    def _is_wanted(self, order: RunRequest) -> bool:
-        is_remote = self._coordinator.startswith(("http://", "https://"))
-        return is_remote and NAME not in order.runner_values and PLACEHOLDER in json.dumps(order.session.blueprint)
 
     async def _begun(self) -> "OrchestratorServer":
         from ao_runner.orchestrator.serving import OrchestratorServer

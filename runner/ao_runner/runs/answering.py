@@ -9,9 +9,9 @@ from ao_protocol.input_answers import InvalidAnswer, resolution_of
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import MAX_WRITTEN_DEPTH, NotInteroperable, check_interoperable, parse_json
 from ao_runner.errors import RunnerError
-from ao_runner.runs.run_request import new_run_id
+from ao_runner.runs.submission import new_run_id
 from ao_runner.store.input_table import StoredRequest
-from ao_runner.store.records import Run, timestamp
+from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
 
 
@@ -122,16 +122,15 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
             f"run {request.run_id} had a model script that is not stored, so no worker can continue it;"
             " begin such a run with `ao submit --model-script`"
         )
-    now = timestamp()
-    run = Run(
-        new_run_id(),
-        request.session_id,
-        "resume",
-        {},
-        now,
-        contract=parked.run.contract,
-        parent_session_id=parked.run.parent_session_id,
-        execution_mode=parked.run.execution_mode,
+    run = replace(
+        parked.run,
+        run_id=new_run_id(),
+        mode="resume",
+        parameters={},
+        started_at=timestamp(),
+        status="queued",
+        ended_at=None,
+        error_type=None,
         input_responses=[{"request_id": one.request_id, **_response(one.answer or {})} for one in requests],
     )
     store.enqueue(replace(parked, run=run))

@@ -19,6 +19,7 @@ from ao_protocol.events import Terminal
 from ao_protocol.framing import encode_line
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.rejected_answers import FILE_NAME, VARIABLE, RejectedAnswer, take_answers
+from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.discovery import Executor, describe
 from ao_runner.errors import RunnerError
@@ -28,10 +29,10 @@ from ao_runner.profiles import Limits
 from ao_runner.run_events import Relayed, RunIdentity
 from ao_runner.runs.run_request import (
     CannotStart,
+    ReadyRun,
     RunRequest,
     SandboxNotThere,
     StopRequests,
-    invocation_of,
     refused,
     sandboxed,
 )
@@ -74,49 +75,66 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
-    """The context of one attempt: the request, the executor, its environment and the recipients of its events.
+    """What is the same in every attempt of a run: the run, and the recipients of its events."""
 
-    `relay` receives the events of the attempt in order, the terminal event last; `settle` may replace that event.
-    All fields except `request`, `identity`, `relay` and `settle` are the same in every attempt of a run.
-    """
-
-    request: RunRequest
-    description: Description
-    environment: dict[str, str]
-    redactor: Redactor
+    ready: ReadyRun
     identity: RunIdentity
     journal: Journal
     stops: StopRequests
     launcher: "Launcher"
-    limit_seconds: float | None
-    """The time limit of the whole run; this attempt may have less."""
-    relay: Callable[[list[Relayed]], None]
-    settle: Callable[[Terminal], Terminal] = lambda terminal: terminal
 
-    async def perform(self, invocation: JsonObject) -> RunRecord:
-        """Perform the attempt and return its record.
+    async def perform(
+        self,
+        invocation: JsonObject,
+        relay: Callable[[list[Relayed]], None] | None = None,
+        settle: Callable[[Terminal], Terminal] = lambda terminal: terminal,
+    ) -> RunRecord:
+        """Perform an attempt and return its record.
 
         A process that was kept for its session may exit when its turn begins, or hang without reading the turn. Then a
         new process resumes the session within the remaining time.
+
+        Args:
+            invocation: The invocation, whose run id and limits are those of the attempt.
+            relay: Receives the events of the attempt in order, the terminal event last; by default the journal.
+            settle: May replace the terminal event.
 
         Raises:
             CannotStart: No process could be started.
         """
         began_at = time.monotonic()
-        launched, supervision = await self._in_a_process(invocation)
+        attempt = _Attempt(self, invocation, relay or self.journal.relay, settle)
+        launched, supervision = await attempt.in_a_process()
         if launched.launch_mode == "kept" and (what := _turn_without_effect(supervision)):
-            request = _within(self.request, time.monotonic() - began_at)
-            if request is not None:
+            limits = _within(attempt.limits, time.monotonic() - began_at)
+            if limits is not None:
                 self.journal.note(f"the process kept for the session {what}; a new one continues")
-                now = {**invocation, "limits": invocation_of(request)["limits"]}
-                launched, supervision = await replace(self, request=request)._in_a_process(now)
-        return self._conclude(launched, supervision)
+                attempt = replace(attempt, invocation={**invocation, "limits": limits})
+                launched, supervision = await attempt.in_a_process()
+        return attempt.conclude(launched, supervision)
 
-    async def _in_a_process(self, invocation: JsonObject) -> "tuple[Launched, Supervision]":
-        journal, stops = self.journal, self.stops
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One invocation of an executor, in one process."""
+
+    context: AttemptContext
+    invocation: JsonObject
+    relay: Callable[[list[Relayed]], None]
+    settle: Callable[[Terminal], Terminal]
+
+    @property
+    def limits(self) -> JsonObject:
+        """The limits of the attempt, which may be less than those of the run."""
+        limits = self.invocation["limits"]
+        return limits if isinstance(limits, dict) else {}
+
+    async def in_a_process(self) -> "tuple[Launched, Supervision]":
+        """Start a process, or take a waiting one, and supervise it to its end."""
+        journal, stops = self.context.journal, self.context.stops
         with self._launch() as launched:
             journal.mark("spawned")
-            launched.child.stdin.send(launched.first_line(invocation))
+            launched.child.stdin.send(launched.first_line(self.invocation))
             supervision = self._supervision(launched)
             with stops.told_to(lambda: _obey(stops, supervision, journal)):
                 try:
@@ -124,16 +142,16 @@ class AttemptContext:
                 except ProgramNotStarted as error:
                     raise self._not_started(error) from error
             journal.mark("reaped")
-            if self.request.keeps_rejected_answers:
+            if self.context.ready.request.keeps_rejected_answers:
                 launched.take_rejected_answers()
             launched.is_kept = supervision.has_stayed
         return launched, supervision
 
     def _launch(self) -> "Launched":
-        if self.stops.count:
-            raise self.stops.refusal()
+        if self.context.stops.count:
+            raise self.context.stops.refusal()
         try:
-            return self.launcher.launch(self.request, self.description, self.environment)
+            return self.context.launcher.launch(self.context.ready)
         except (ContainmentNotThere, SandboxNotThere) as error:
             raise refused(ErrorType.DEPENDENCY_MISSING, str(error)) from error
         except OSError as error:
@@ -142,58 +160,62 @@ class AttemptContext:
     def _not_started(self, error: OSError) -> CannotStart:
         from ao_runner.runs.outcome import TEMPORARY_FOLDER, WORKING_FOLDER, not_started
 
-        doing = ""
+        doing, ready = "", self.context.ready
         if isinstance(error, ProgramNotStarted) and error.doing != THE_PROGRAM:
             doing = error.doing
         elif isinstance(error, ScratchNotMade):
             doing = f"{TEMPORARY_FOLDER} {error.filename}; set TMPDIR"
-        elif str(error.filename) == self.request.session.project_dir:
+        elif str(error.filename) == ready.session.project_dir:
             doing = WORKING_FOLDER
-        return CannotStart(not_started(str(self.request.executor.path), error, doing))
+        return CannotStart(not_started(str(ready.request.executor.path), error, doing))
 
     def _supervision(self, launched: "Launched") -> "Supervision":
         from ao_runner.runs.outcome import settle_terminal, with_limit_named
         from ao_runner.runs.supervision import Stopping, Supervision, Timeouts
 
-        request = self.request
-        stopping = Stopping(request.grace_periods, can_ask=self.description.capabilities.cancel)
+        ready, request = self.context.ready, self.context.ready.request
+        stopping = Stopping(request.grace_periods, can_ask=ready.description.capabilities.cancel)
 
         def settle(terminal: Terminal) -> Terminal:
-            settled = settle_terminal(terminal, stopping.cause, self.limit_seconds)
+            settled = settle_terminal(terminal, stopping.cause, request.timeout_seconds)
             # Limits are only applied to processes on a lifeline.
             return self.settle(with_limit_named(settled, request.profile) if launched.child.is_tied else settled)
 
+        identity = replace(self.context.identity, run_id=str(self.invocation["run_id"]))
+        version, seconds = str(self.invocation["schema_version"]), self.limits.get("timeout_seconds")
         return Supervision(
             child=launched.child,
-            conversation=new_conversation(request, self.identity, self.redactor, settle),
-            sink=_Sink(self.journal, self.relay),
+            conversation=new_conversation(request, identity, version, ready.redactor, settle),
+            sink=_Sink(self.context.journal, self.relay),
             stopping=stopping,
             timeouts=Timeouts(
                 start_seconds=request.start_seconds,
-                run_seconds=request.timeout_seconds,
+                run_seconds=seconds if isinstance(seconds, float | int) else None,
                 silence_seconds=SILENT_INTERVALS * request.heartbeat_seconds,
                 idle_seconds=request.idle_seconds,
                 drain_seconds=request.drain_seconds,
             ),
             stderr=launched.stderr,
             stays=launched.may_stay,
-            inputs=request.inputs,
+            inputs=ready.inputs,
         )
 
-    def _conclude(self, launched: "Launched", supervision: "Supervision") -> RunRecord:
+    def conclude(self, launched: "Launched", supervision: "Supervision") -> RunRecord:
+        """Add what the executor left out, and return the record of the attempt."""
         from ao_runner.runs.outcome import disagreement, ended_without_terminal
 
-        last_words = supervision.stderr.text(self.redactor.data, self.redactor.longest_bytes)
-        ending = replace(supervision.ending(last_words), limit_seconds=self.limit_seconds)
+        request, redactor = self.context.ready.request, self.context.ready.redactor
+        last_words = supervision.stderr.text(redactor.data, redactor.longest_bytes)
+        ending = replace(supervision.ending(last_words), limit_seconds=request.timeout_seconds)
         conversation = supervision.conversation
         if conversation.said is None:
             self.relay(list(conversation.conclude(ended_without_terminal(ending))))
         elif not launched.is_kept and (complaint := disagreement(conversation.said, ending.exit_code, ending.cause)):
             conversation.complain(complaint)
         for problem in conversation.late_problems:
-            self.journal.note(problem)
+            self.context.journal.note(problem)
         return RunRecord(
-            argv=argv_of(self.request),
+            argv=argv_of(request),
             containment=launched.containment,
             launched=launched.launch_mode,
             exit_code=ending.exit_code,
@@ -201,7 +223,7 @@ class AttemptContext:
             problem_count=conversation.problem_count,
             problems=tuple(conversation.problems),
             stderr_tail=ending.stderr_tail,
-            rejected_answers=tuple(answer.redacted(self.redactor) for answer in launched.rejected_answers),
+            rejected_answers=tuple(answer.redacted(redactor) for answer in launched.rejected_answers),
         )
 
 
@@ -239,21 +261,22 @@ def _turn_without_effect(supervision: "Supervision") -> str | None:
     return None
 
 
-def _within(request: RunRequest, elapsed_seconds: float) -> RunRequest | None:
-    """Return the request with its remaining time, or None if no time remains."""
-    seconds = request.timeout_seconds
-    if seconds is None:
-        return request
-    return replace(request, timeout_seconds=seconds - elapsed_seconds) if seconds > elapsed_seconds else None
+def _within(limits: JsonObject, elapsed_seconds: float) -> JsonObject | None:
+    """Return the limits with the remaining time, or None if no time remains."""
+    seconds = limits.get("timeout_seconds")
+    if not isinstance(seconds, float | int):
+        return limits
+    return {**limits, "timeout_seconds": seconds - elapsed_seconds} if seconds > elapsed_seconds else None
 
 
 def new_conversation(
     request: RunRequest,
     identity: RunIdentity,
+    version: str = str(CURRENT),
     redactor: Redactor = NO_SECRETS,
     settle: Callable[[Terminal], Terminal] = lambda terminal: terminal,
 ) -> "Conversation":
-    """Return a conversation that has received nothing yet."""
+    """Return a conversation that has received nothing yet; `version` is that of its invocation."""
     from ao_runner.runs.conversation import Conversation
 
     return Conversation(
@@ -262,7 +285,7 @@ def new_conversation(
         timestamp=timestamp,
         settle=settle,
         redactor=redactor,
-        schema_version=request.schema_version,
+        schema_version=version,
     )
 
 
@@ -336,7 +359,7 @@ class Launcher(Protocol):
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
         """Return the description of an executor; raise the errors of `ao_runner.discovery.describe`."""
 
-    def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
+    def launch(self, ready: ReadyRun) -> Launched:
         """Return a process that waits for the run's invocation.
 
         Raises:
@@ -365,9 +388,9 @@ class ColdLauncher:
         """Ask the executor for its description."""
         return await describe(executor, environment, self._lines, self._cleanup)
 
-    def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
+    def launch(self, ready: ReadyRun) -> Launched:
         """Start a process."""
-        return Launched(*start(request, environment, self._lines, self._cleanup))
+        return Launched(*start(ready, self._lines, self._cleanup))
 
     def keeps(self, session_id: str) -> bool:
         """Return False: no process waits."""
@@ -377,9 +400,7 @@ class ColdLauncher:
         """Do nothing: no process waits."""
 
 
-def start(
-    request: RunRequest, environment: Mapping[str, str], lines: Lifelines | None, cleanup: CleanupJournal = NOT_NOTED
-) -> tuple[Child, Scratch]:
+def start(ready: ReadyRun, lines: Lifelines | None, cleanup: CleanupJournal = NOT_NOTED) -> tuple[Child, Scratch]:
     """Start a process for a run with its own TMPDIR and return both; the cleanup journal records both.
 
     Raises:
@@ -387,16 +408,16 @@ def start(
         ContainmentNotThere: The profile requires more containment than this host offers.
         SandboxNotThere: The program of the profile's sandbox is not there.
     """
+    request, environment, folder = ready.request, ready.environment, ready.session.project_dir
     limits = {} if request.profile is None else rlimits_of(request.profile.limits)
-    folder = Path(request.session.project_dir)
     held = lines_for(request, lines)
     scratch = Scratch.make(environment, cleanup)
     try:
         own = {"TMPDIR": str(scratch.folder)}
         if request.keeps_rejected_answers:
             own[VARIABLE] = str(scratch.folder / FILE_NAME)
-        argv = sandboxed(request, environment, scratch.folder).argv
-        child = Child(argv, {**environment, **own}, folder, lifeline=held, limits=limits)
+        argv = sandboxed(request, folder, environment, scratch.folder).argv
+        child = Child(argv, {**environment, **own}, Path(folder), lifeline=held, limits=limits)
     except BaseException:
         scratch.remove()
         raise

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, assert_never
 
+from pydantic import JsonValue
+
 from ao_protocol.contracts import (
     Accepted,
     AskAgain,
@@ -54,7 +56,7 @@ from ao_runner.processes.judging import JUDGING_SECONDS
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.attempt import AttemptContext
 from ao_runner.runs.outcome import failed
-from ao_runner.runs.run_request import CannotStart, RunRequest, invocation_of, refused
+from ao_runner.runs.run_request import CannotStart, RunRequest, refused
 from ao_runner.store.records import RunRecord, timestamp
 
 _CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
@@ -304,7 +306,7 @@ def _sum(before: UsageFigures, since: UsageFigures) -> dict[str, Any]:
 
 async def attempt_verified(context: AttemptContext, contract: OutputContract) -> RunRecord:
     """Perform a run and verify its result against the contract that the executor claims to enforce."""
-    request = context.request
+    request = context.ready.request
     verify = partial(verified, contract=contract, executor_name=request.executor.name)
     claimed: list[Result] = []
     """A result that may take long to verify, as the executor sent it."""
@@ -326,8 +328,8 @@ async def attempt_verified(context: AttemptContext, contract: OutputContract) ->
             held.append(batch.pop())
         context.journal.relay(batch)
 
-    record = await replace(context, relay=relay, settle=settle).perform(invocation_of(request))
-    redactor = context.redactor
+    record = await context.perform(context.ready.invocation, relay, settle)
+    redactor = context.ready.redactor
     for item in held:
         settled = await verified_apart(claimed[0], verify)
         if isinstance(settled, Failure):
@@ -356,27 +358,26 @@ def _with_rejected(record: RunRecord, answers: Sequence[RejectedAnswer], request
 
 async def retry_until_valid(context: AttemptContext, contract: OutputContract) -> RunRecord:
     """Perform attempts as one run until an answer fits the contract or the loop gives up."""
-    request, journal = context.request, context.journal
+    ready, request, journal = context.ready, context.ready.request, context.journal
     loop = ContractLoop(
         contract,
         context.identity,
         timestamp,
-        can_resume=context.description.capabilities.resume,
-        executor_session_id=request.session.executor_session_id,
+        can_resume=ready.description.capabilities.resume,
+        executor_session_id=ready.session.executor_session_id,
     )
 
     def relay(batch: list[Relayed]) -> None:
         journal.relay([told for item in batch for told in loop.receive(item)])
 
     began_at = time.monotonic()
-    invocation = without_contract(invocation_of(request), contract)
+    invocation = without_contract(ready.invocation, contract)
     records: list[RunRecord] = []
     while loop.terminal is None:
         run_id = loop.begin_attempt()
         try:
-            now = _within_what_is_left(request, time.monotonic() - began_at, loop.spent_usd)
-            attempt = replace(context, request=now, identity=replace(context.identity, run_id=run_id), relay=relay)
-            record = await attempt.perform({**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]})
+            limits = _what_is_left(request, ready.invocation["limits"], time.monotonic() - began_at, loop.spent_usd)
+            record = await context.perform({**invocation, "run_id": run_id, "limits": limits}, relay)
         except CannotStart as error:
             if not records:
                 raise
@@ -398,20 +399,21 @@ async def retry_until_valid(context: AttemptContext, contract: OutputContract) -
     return _with_rejected(together, loop.rejected, request)
 
 
-def _within_what_is_left(request: RunRequest, elapsed_seconds: float, spent_usd: float) -> RunRequest:
-    """Return the request with the limits of the next attempt; all attempts share the limits of the run (AOX-251)."""
+def _what_is_left(request: RunRequest, limits: JsonValue, elapsed_seconds: float, spent_usd: float) -> JsonObject:
+    """Return the limits of the next attempt; all attempts share the limits of the run (AOX-251)."""
     seconds, dollars = request.timeout_seconds, request.max_cost_usd
+    left: JsonObject = {}
     if seconds is not None:
         if elapsed_seconds >= seconds:
             sentence = f"the run took longer than the {seconds:g} s that it was given, and no answer fitted by then"
             raise refused(ErrorType.DEADLINE_EXCEEDED, sentence)
-        seconds -= elapsed_seconds
+        left["timeout_seconds"] = seconds - elapsed_seconds
     if dollars is not None:
         if spent_usd >= dollars:
             sentence = f"the run has cost {spent_usd:.4g} USD of max_cost_usd {dollars:g}, and no answer fitted by then"
             raise refused(ErrorType.LIMIT_EXCEEDED, sentence)
-        dollars -= spent_usd
-    return replace(request, timeout_seconds=seconds, max_cost_usd=dollars)
+        left["max_cost_usd"] = dollars - spent_usd
+    return {**(limits if isinstance(limits, dict) else {}), **left}
 
 
 DEMANDING_FIELDS: Final = ("output_schema", "output_format", "default_output_schema", "default_output_schema_options")

@@ -1,40 +1,34 @@
 """The steps of one run: check, describe, check against the description, environment, attempts, terminal event, record.
 
-This module orders the steps and implements none. Every run ends with exactly one terminal event. An executor that
-enforces output contracts gets one attempt; for any other executor the runner enforces the contract and asks the same
-session again with a further attempt. The module also contains the journal of a run in the local store.
+Every run ends with exactly one terminal event. An executor that enforces output contracts gets one attempt; for any
+other executor the runner enforces the contract and asks the same session again with a further attempt.
 """
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+import os
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import JsonValue
 
 from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal, Usage
+from ao_protocol.events import ExecutorIdentity, Terminal
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
 from ao_runner.discovery import DescribeFailed
 from ao_runner.home import WORKSPACES
 from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import Containment, lifelines
 from ao_runner.processes.judging import with_judge
-from ao_runner.profiles import InputWait, waiting_problem
-from ao_runner.run_events import NOT_DESCRIBED, Relayed, RunIdentity
-from ao_runner.runs.acceptance import (
-    check_run,
-    contract_as_asked,
-    keeps_itself,
-    version_for,
-    with_placeholders_filled_in,
-)
-from ao_runner.runs.attempt import AttemptContext, ColdLauncher, Journal, Launcher, Mark, argv_of, new_conversation
+from ao_runner.profiles import Profile
+from ao_runner.run_events import NOT_DESCRIBED, RunIdentity
+from ao_runner.runs.acceptance import check_run, keeps_itself, ready_run
+from ao_runner.runs.attempt import AttemptContext, ColdLauncher, Journal, Launcher, argv_of, new_conversation
+from ao_runner.runs.journal import StoredJournal
 from ao_runner.runs.run_request import (
     CannotStart,
     OwnCredentialGiven,
@@ -43,21 +37,65 @@ from ao_runner.runs.run_request import (
     StopRequests,
     bare_environment,
     environment_of,
-    invocation_of,
     redactor_of,
     refused,
+    request_under,
     sandboxed,
 )
-from ao_runner.store.records import Run, RunRecord, Session, timestamp
+from ao_runner.runs.submission import Accepted
+from ao_runner.store.records import RunRecord
 from ao_runner.store.store import Store
 
 MOST_VALUES: Final = 2000
 MOST_CHARACTERS: Final = 100_000
 """A blueprint or schema within both limits is processed in a few milliseconds."""
-_OF_INPUTS: Final = frozenset({"input_requested", "input_resolved"})
-_REACTED_TO: Final = frozenset({"session_bound", "usage", "result", "failure"})
 
 Returned = TypeVar("Returned")
+
+
+def request_here(
+    accepted: Accepted,
+    profile: Profile,
+    store: Store,
+    home: Path,
+    **services: Any,  # noqa: ANN401  # further fields of the request
+) -> RunRequest:
+    """Return the request for an accepted run that no worker performs; `services` as for `request_under`.
+
+    Raises:
+        ExecutorNotFound: The profile's executor does not exist.
+    """
+    run = accepted.run
+    return request_under(
+        profile,
+        accepted.session,
+        run,
+        timeout_seconds=accepted.queued.timeout_seconds,
+        metadata=accepted.queued.metadata,
+        environ=os.environ,
+        first_parameters=store.first_run(run.session_id).parameters if run.mode == "resume" else None,
+        workspaces=home / WORKSPACES,
+        **services,
+    )
+
+
+async def perform_single_run(
+    request: RunRequest, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
+) -> Terminal:
+    """Perform a run that no worker performs, and return its terminal event, which is then stored.
+
+    Raises:
+        SessionBusy: The session has an unfinished run.
+    """
+    if swept := sweep_left_behind(home, journal.note):
+        journal.note(f"cleaned up after a killed runner: {swept}")
+    if (home / WORKSPACES).is_dir():
+        from ao_runner.runs.workspace import sweep_workspaces
+
+        for sentence in await sweep_workspaces(home / WORKSPACES, request.environ):
+            journal.note(sentence)
+    with own_cleanup_journal(home, journal.owner, journal.note) as cleanup, lifelines(containment) as lines:
+        return await perform_run(request, journal, stops, ColdLauncher(lines, cleanup))
 
 
 async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests, launcher: Launcher) -> Terminal:
@@ -70,45 +108,41 @@ async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests
     if request.refusal is None and request.profile is not None and request.profile.workspace != "none":
         from ao_runner.runs.workspace import perform_in_workspace  # only these runs need it
 
-        return await perform_in_workspace(
-            request, journal, lambda request, journal: _perform(request, journal, stops, launcher)
-        )
-    return await _perform(request, journal, stops, launcher)
+        return await perform_in_workspace(request, journal, partial(_perform, request, stops, launcher))
+    return await _perform(request, stops, launcher, journal, request.session.project_dir)
 
 
-async def _perform(request: RunRequest, journal: Journal, stops: StopRequests, launcher: Launcher) -> Terminal:
+async def _perform(
+    request: RunRequest,
+    stops: StopRequests,
+    launcher: Launcher,
+    journal: Journal,
+    project_dir: str,
+    refusal: CannotStart | None = None,
+) -> Terminal:
+    """Perform a run in a folder, or end it with a refusal."""
     identity = RunIdentity(
         request.run.run_id, request.run.session_id, ExecutorIdentity(name=request.executor.name, version=NOT_DESCRIBED)
     )
     redactor = NO_SECRETS
     try:
+        if refusal is not None:
+            raise refusal
         if request.refusal is not None:
             raise CannotStart(request.refusal)
-        request = await _beside_the_loop(with_placeholders_filled_in, request)
         is_turn = launcher.keeps(request.session.session_id)
-        acceptable = await _beside_the_loop(partial(check_run, is_turn=is_turn), request)
-        description = await _describe(request, stops, launcher)
-        request = _with_inputs(replace(request, schema_version=version_for(description)), description)
+        checked = await _beside_the_loop(request, lambda: check_run(request, project_dir, is_turn=is_turn))
+        description = await _describe(request, project_dir, stops, launcher)
         journal.mark("described")
         environment, redactor = _environment(request, description, journal)
-        contract = await _beside_the_loop(
-            partial(contract_as_asked, run=acceptable, description=description, is_turn=is_turn), request
+        ready = await _beside_the_loop(
+            request, partial(ready_run, checked, description, environment, redactor, is_turn=is_turn)
         )
-        del acceptable  # a run may last for hours, and its parsed invocation takes 4 KB
-        context = AttemptContext(
-            request=request,
-            description=description,
-            environment=environment,
-            redactor=redactor,
-            identity=replace(identity, executor=description.executor),
-            journal=journal,
-            stops=stops,
-            launcher=launcher,
-            limit_seconds=request.timeout_seconds,
-            relay=journal.relay,
-        )
+        del checked  # a run may last for hours, and its parsed invocation takes 4 KB
+        identity = replace(identity, executor=description.executor)
+        context, contract = AttemptContext(ready, identity, journal, stops, launcher), ready.contract
         if contract is None or (keeps_itself(description, contract) and not request.verify_results):
-            record = await context.perform(invocation_of(request))
+            record = await context.perform(ready.invocation)
         else:
             from ao_runner.runs.contract_loop import attempt_verified, retry_until_valid  # only these runs need it
 
@@ -116,34 +150,20 @@ async def _perform(request: RunRequest, journal: Journal, stops: StopRequests, l
             record = await perform(context, contract)
     except CannotStart as error:
         # No process was started, so the events name no executor version.
-        journal.relay(list(new_conversation(request, identity, redactor).conclude(error.failure)))
+        nameless = replace(identity, executor=ExecutorIdentity(name=request.executor.name, version=NOT_DESCRIBED))
+        journal.relay(list(new_conversation(request, nameless, redactor=redactor).conclude(error.failure)))
         record = RunRecord(argv=argv_of(request))
     return journal.end(record)
 
 
-def _with_inputs(request: RunRequest, description: Description) -> RunRequest:
-    """Return the request without the promise of answers if its executor asks nobody.
-
-    Raises:
-        CannotStart: The profile expects of the executor what it cannot do.
-    """
-    wait = None if request.profile is None else request.profile.input
-    if isinstance(wait, InputWait) and (problem := waiting_problem(wait, description)):
-        raise refused(
-            ErrorType.UNSUPPORTED_CAPABILITY, f"the profile's input: {problem}", details={"missing": ["input"]}
-        )
-    return request if description.capabilities.input else replace(request, inputs=None)
-
-
-async def _beside_the_loop(step: Callable[[RunRequest], Returned], request: RunRequest) -> Returned:
+async def _beside_the_loop(request: RunRequest, step: Callable[[], Returned]) -> Returned:
     """Run a step, in a thread if the request is large, so that a slow step does not delay other runs."""
-    if all(map(_is_small, (request.session.blueprint, request.run.contract, request.run.parameters))):
-        return await with_judge(lambda: _at_once(step, request))
-    return await with_judge(lambda: asyncio.to_thread(step, request))
 
+    async def at_once() -> Returned:
+        return step()
 
-async def _at_once(step: Callable[[RunRequest], Returned], request: RunRequest) -> Returned:
-    return step(request)
+    is_small = all(map(_is_small, (request.session.blueprint, request.run.contract, request.run.parameters)))
+    return await with_judge(at_once if is_small else lambda: asyncio.to_thread(step))
 
 
 def _is_small(document: JsonValue) -> bool:
@@ -165,10 +185,10 @@ def _is_small(document: JsonValue) -> bool:
     return not unread and values <= MOST_VALUES and characters <= MOST_CHARACTERS
 
 
-async def _describe(request: RunRequest, stops: StopRequests, launcher: Launcher) -> Description:
+async def _describe(request: RunRequest, project_dir: str, stops: StopRequests, launcher: Launcher) -> Description:
     environment = bare_environment(request.environ)
     try:
-        asking = asyncio.ensure_future(launcher.describe(sandboxed(request, environment), environment))
+        asking = asyncio.ensure_future(launcher.describe(sandboxed(request, project_dir, environment), environment))
         with stops.told_to(asking.cancel):
             description = await asking
     except asyncio.CancelledError:
@@ -201,147 +221,3 @@ def _environment(request: RunRequest, description: Description, journal: Journal
     for name in redactor.too_short:
         journal.note(f"secret {name} has fewer than {SHORTEST_SECRET} characters: it is not removed from events")
     return environment, redactor
-
-
-async def perform_single_run(
-    request: RunRequest, journal: "StoredJournal", stops: StopRequests, home: Path, containment: Containment
-) -> Terminal:
-    """Perform a run and return its terminal event, which is then stored.
-
-    Raises:
-        SessionBusy: The session has an unfinished run.
-    """
-    if swept := sweep_left_behind(home, journal.note):
-        journal.note(f"cleaned up after a killed runner: {swept}")
-    request = replace(request, workspaces=home / WORKSPACES)
-    if (home / WORKSPACES).is_dir():
-        from ao_runner.runs.workspace import sweep_workspaces
-
-        for sentence in await sweep_workspaces(home / WORKSPACES, request.environ):
-            journal.note(sentence)
-    with own_cleanup_journal(home, journal.owner, journal.note) as cleanup, lifelines(containment) as lines:
-        return await perform_run(request, journal, stops, ColdLauncher(lines, cleanup))
-
-
-class Listener(Protocol):
-    """An observer of a run."""
-
-    def on_event(self, relayed: Relayed) -> None:
-        """Handle an event that is already stored."""
-
-    def on_note(self, note: str) -> None:
-        """Handle a note from the runner about the run; a note is not an event."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the listener cannot accept more events for now."""
-
-    def when_room(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once the listener can accept events again."""
-
-
-class Ready:
-    """The backpressure methods of a listener that is never full."""
-
-    is_full: Final = False
-
-    def when_room(self, callback: Callable[[], None]) -> None:
-        """Call `callback` immediately."""
-        callback()
-
-
-@dataclass
-class Marks:
-    """The time of each step of a run, in seconds since its start."""
-
-    clock: Callable[[], float] = time.monotonic
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._began_at = self.clock()
-
-    def set(self, what: Mark) -> None:
-        """Record the first time of a mark; for `reaped`, record the last, because a run can have several attempts."""
-        now = round(self.clock() - self._began_at, 4)
-        if what == "reaped":
-            self.seconds.pop(what, None)
-        self.seconds.setdefault(what, now)
-
-
-@dataclass
-class StoredJournal:
-    """The journal of a run in the local store.
-
-    `owner` identifies the process that performs the run, see `ao_runner.store.ownership`.
-    """
-
-    store: Store
-    run: Run
-    listener: Listener
-    owner: str
-    new_session: Session | None = None
-    """The session that this run creates, if any; it is stored together with its first run or not at all."""
-    _marks: Marks = field(default_factory=Marks)
-    _terminal: Terminal | None = None
-
-    def begin(self) -> None:
-        """Open the run.
-
-        Raises:
-            SessionBusy: The session has an unfinished run.
-        """
-        self._marks = Marks()
-        self.store.begin_run(self.run, self.owner, self.new_session)
-
-    def mark(self, what: Mark) -> None:
-        """Record the time of a step."""
-        self._marks.set(what)
-
-    def note(self, sentence: str) -> None:
-        """Pass a note, which is not an event, to the listener."""
-        self.listener.on_note(sentence)
-
-    def relay(self, batch: Sequence[Relayed]) -> None:
-        """Store events, then pass them to the listener. The events of one batch become durable together."""
-        if not batch:
-            return
-        self.mark("first_event")
-        # Before the events, so that whoever sees the event of a request finds the request.
-        self.store.note_requests(self.run.run_id, [item.line for item in batch if item.event_type in _OF_INPUTS])
-        self.store.add_events(self.run.run_id, batch[0].seq, [item.line for item in batch])
-        for item in batch:
-            if item.event_type in _REACTED_TO:
-                self._keep(item.event.body)
-            self.listener.on_event(item)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the listener cannot accept more for now; the store is never full."""
-        return self.listener.is_full
-
-    def when_room(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once the listener can accept events again."""
-        self.listener.when_room(callback)
-
-    def end(self, record: RunRecord) -> Terminal:
-        """Close the run with its record and return its terminal event, which must have been relayed."""
-        self.store.add_record(self.run.run_id, replace(record, seconds=self._marks.seconds))
-        if self._terminal is None:
-            raise RuntimeError(f"run {self.run.run_id} was closed before its terminal event was relayed")
-        return self._terminal
-
-    def _keep(self, body: Body) -> None:
-        """Store the session id, the usage or the outcome that an event reports."""
-        if isinstance(body, SessionBound):
-            self.store.bind_session(self.run.session_id, body.executor_session_id)
-        elif isinstance(body, Usage):
-            self.store.record_usage(self.run.run_id, body)
-        elif isinstance(body, Result | Failure):
-            from ao_runner.runs.outcome import error_type_of, status_of
-
-            self._terminal = body
-            self.mark("terminal")
-            self.store.end_run(self.run.run_id, status_of(body), timestamp(), error_type_of(body))
-            self.store.record_usage(self.run.run_id, body.usage)
-            if self.store.is_end_awaited(self.run.run_id):
-                self.store.notify()

@@ -1,10 +1,12 @@
-"""The request for one run: session, executor and limits, and the invocation and environment that follow from it.
+"""A run on its way to its executor, in stages: how this host performs it, and what the executor is given.
+
+`RunRequest` is a run with the settings of the host that performs it. `ReadyRun` is the same after all checks, with the
+invocation and the environment that follow from it and from the executor's description.
 
 The environment is an allowlist. Every variable that is not listed is omitted (SPEC 11.1, AOX-231).
 """
 
 import asyncio
-import secrets
 import shutil
 import signal
 import tempfile
@@ -14,15 +16,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ao_protocol.contracts.contract import USUAL_DEFAULTS, OptionDefaults
+from ao_protocol.contracts.contract import OutputContract
 from ao_protocol.documents import INPUT_FEATURE, Description, Limits
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure
 from ao_protocol.inputs import text_for_agent
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
-from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.loading import LoadedBlueprint
 from ao_runner.discovery import Executor, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.spawn import search_path
@@ -61,6 +61,14 @@ class Simulation:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """What a service of the host gives a run: values of `${runner.…}`, and those of them that are secret."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """A run of a session by an executor, with its limits."""
 
@@ -79,8 +87,6 @@ class RunRequest:
     max_event_bytes: int = MAX_EVENT_BYTES
     grace_periods: GracePeriods = field(default_factory=GracePeriods)
     metadata: JsonObject = field(default_factory=dict)
-    option_defaults: OptionDefaults = USUAL_DEFAULTS
-    """Options for the run's contract that it does not set itself."""
     verify_results: bool = False
     """Whether the runner validates a result against a contract that the executor claims to enforce."""
     keeps_rejected_answers: bool = True
@@ -91,10 +97,8 @@ class RunRequest:
     """The values of `${runner.…}` placeholders in a blueprint."""
     secret_values: Mapping[str, str] = field(default_factory=dict)
     """Values by name to redact from the run's events, besides the secrets of its environment."""
-    schema_version: str = str(CURRENT)
-    """The version of the invocation, one that the executor lists."""
     is_resolved: bool = False
-    """Whether only `${runner.…}` placeholders remain."""
+    """Whether its coordinator has filled in all placeholders but `${runner.…}`."""
     first_parameters: JsonObject | None = None
     """The parameters of the session's first run, which fill in the blueprint of a resume; None in the first run."""
     inputs: InputRequests | None = None
@@ -115,22 +119,35 @@ class RunRequest:
         return self.simulation is None and self.profile is not None and self.profile.lifecycle == "persistent"
 
 
-def new_run_id() -> str:
-    """Return a unique run id."""
-    return f"run_{secrets.token_hex(8)}"
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """A run that passed all checks, and what its executor is given."""
+
+    request: RunRequest
+    session: Session
+    """The session, with a blueprint without placeholders, and with the folder of its workspace as project folder."""
+    description: Description
+    environment: Mapping[str, str]
+    redactor: Redactor
+    invocation: JsonObject
+    inputs: InputRequests | None = None
+    """The requests to a person, if the executor makes any and every request will be answered."""
+    contract: OutputContract | None = None
+    """The contract of the answer, with its strategy."""
 
 
-def new_session_id() -> str:
-    """Return a unique session id."""
-    return f"ses_{secrets.token_hex(8)}"
-
-
-def invocation_of(request: RunRequest) -> JsonObject:
+def invocation_of(request: RunRequest, session: Session, version: str, *, has_inputs: bool) -> JsonObject:
     """Return the invocation that begins the run (SPEC 4), for an executor that enforces output contracts.
 
     `prompt` is absent for a procedural agent, and if the parameters lack it; such parameters are refused.
+
+    Args:
+        request: The run, and its limits on this host.
+        session: Its session, with a blueprint without placeholders.
+        version: The version of the invocation, one that the executor lists.
+        has_inputs: Whether every request to a person will be answered.
     """
-    session, run = request.session, request.run
+    run = request.run
     limits = Limits(
         timeout_seconds=request.timeout_seconds,
         max_turns=request.max_turns,
@@ -140,7 +157,7 @@ def invocation_of(request: RunRequest) -> JsonObject:
         cancel_grace_seconds=request.grace_periods.terminate_seconds,
     )
     document: JsonObject = {
-        "schema_version": request.schema_version,
+        "schema_version": version,
         "mode": run.mode,
         "run_id": run.run_id,
         "session_id": session.session_id,
@@ -150,11 +167,11 @@ def invocation_of(request: RunRequest) -> JsonObject:
         "project_dir": session.project_dir,
         "executor_config": session.executor_config,
         "limits": limits.model_dump(exclude_none=True),
-        "control": _control_of(request),
+        "control": control_of(request, has_inputs=has_inputs),
         "metadata": request.metadata,
-        **contract_fields(run),
+        **_contract_fields(run),
     }
-    if (prompt := _prompt_of(request)) is not None:
+    if (prompt := _prompt_of(session.blueprint, run)) is not None:
         document["prompt"] = prompt
     if run.mode == "resume":
         document["executor_session_id"] = session.executor_session_id
@@ -163,21 +180,18 @@ def invocation_of(request: RunRequest) -> JsonObject:
     return document
 
 
-def _control_of(request: RunRequest) -> JsonObject:
-    wanted = {"turns": request.wants_to_stay, "input": request.inputs is not None}
+def control_of(request: RunRequest, *, has_inputs: bool) -> JsonObject:
+    """Return the invocation's `control`: which lines the executor may expect on stdin (SPEC 4.4)."""
+    wanted = {"turns": request.wants_to_stay, "input": has_inputs}
     return {"stdin": "open", **{name: True for name, is_wanted in wanted.items() if is_wanted}}
 
 
-def _prompt_of(request: RunRequest) -> str | None:
-    blueprint, parameters = request.session.blueprint, request.run.parameters
-    has_schema = request.run.mode == "start" and blueprint.get("parameters_schema") is not None
+def _prompt_of(blueprint: JsonObject, run: Run) -> str | None:
+    parameters = run.parameters
+    has_schema = run.mode == "start" and blueprint.get("parameters_schema") is not None
     if blueprint.get("type") == "procedural" or not (has_schema or parameters.get("prompt")):
         return None
     return text_for_agent(parameters, has_schema=has_schema)
-
-
-DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
-"""The default executor for each type of agent."""
 
 
 def request_under(
@@ -187,9 +201,12 @@ def request_under(
     *,
     timeout_seconds: float | None = None,
     metadata: JsonObject | None = None,
-    environ: Mapping[str, str],
+    keeps_rejected_answers: bool = True,
+    **services: Any,  # noqa: ANN401  # further fields of a request, of which a caller sets few
 ) -> RunRequest:
     """Return the request for a run by the executor of a profile; the shorter of two time limits applies.
+
+    `services` are the fields of the request that do not follow from profile and run.
 
     Raises:
         ExecutorNotFound: The profile's executor does not exist.
@@ -197,18 +214,16 @@ def request_under(
     limits = profile.limits
     times = [seconds for seconds in (timeout_seconds, limits.timeout_seconds) if seconds is not None]
     executor = locate_executor(profile.executor)
-    session = replace(
-        session,
-        executor_name=executor.name,
-        executor_path=str(executor.path),
-        executor_config={**profile.config, **session.executor_config},
-        blueprint=without_default(session.blueprint, run),
-    )
     return RunRequest(
-        session=session,
+        session=replace(
+            session,
+            executor_name=executor.name,
+            executor_path=str(executor.path),
+            executor_config={**profile.config, **session.executor_config},
+            blueprint=_without_default(session.blueprint, run),
+        ),
         run=run,
         executor=executor,
-        environ=environ,
         timeout_seconds=min(times, default=None),
         start_seconds=limits.start_seconds or START_SECONDS,
         idle_seconds=limits.idle_seconds,
@@ -217,44 +232,25 @@ def request_under(
         max_cost_usd=limits.max_cost_usd,
         max_event_bytes=limits.max_event_bytes or MAX_EVENT_BYTES,
         metadata=metadata or {},
-        keeps_rejected_answers=keeps_rejected_answers(run),
+        keeps_rejected_answers=keeps_rejected_answers and (run.contract or {}).get("keep_rejected") is not False,
         profile=profile,
+        **services,
     )
 
 
-def refused_request(
-    name: str, session: Session, run: Run, error: RunnerError, environ: Mapping[str, str]
-) -> RunRequest:
+def refused_request(name: str, session: Session, run: Run, refusal: Failure, environ: Mapping[str, str]) -> RunRequest:
     """Return the request for a run that cannot be performed here, so that it ends like any other run."""
-    refusal = refused(ErrorType.EXECUTOR_NOT_FOUND, str(error), origin="environment").failure
     return RunRequest(session, run, Executor(name, Path(name)), environ, refusal=refusal)
 
 
-def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:
-    """Return the configuration; by default, the commands of a procedural agent are in the folder of its blueprint."""
-    if loaded.blueprint.type != "procedural" or "commands_dir" in config:
-        return config
-    return {**config, "commands_dir": str(loaded.path.resolve().parent)}
-
-
-def not_keeping_rejected_answers(record: JsonObject | None) -> JsonObject:
-    """Return the contract record of a run whose caller does not want rejected answers to be stored."""
-    return {**(record or {}), "keep_rejected": False}
-
-
-def keeps_rejected_answers(run: Run) -> bool:
-    """Return whether the caller of a run allows rejected answers to be stored."""
-    return (run.contract or {}).get("keep_rejected") is not False
-
-
-def without_default(blueprint: JsonObject, run: Run) -> JsonObject:
+def _without_default(blueprint: JsonObject, run: Run) -> JsonObject:
     """Return the blueprint of a run, without its default contract if the caller wants no contract."""
     if run.contract is None or run.contract.get("source") != "none":
         return blueprint
     return {name: value for name, value in blueprint.items() if not name.startswith("default_output_schema")}
 
 
-def contract_fields(run: Run) -> JsonObject:
+def _contract_fields(run: Run) -> JsonObject:
     """Return the invocation fields of the contract for an executor that enforces it."""
     record: Mapping[str, Any] = run.contract or {}
     fields: JsonObject = {}
@@ -353,7 +349,9 @@ class SandboxNotThere(RunnerError):
         )
 
 
-def sandboxed(request: RunRequest, environment: Mapping[str, str], tmp: Path | None = None) -> Executor:
+def sandboxed(
+    request: RunRequest, project_dir: str, environment: Mapping[str, str], tmp: Path | None = None
+) -> Executor:
     """Return the executor with the command of the profile's sandbox; `tmp` is its folder for temporary files.
 
     Raises:
@@ -361,7 +359,7 @@ def sandboxed(request: RunRequest, environment: Mapping[str, str], tmp: Path | N
     """
     if request.profile is None:
         return request.executor
-    return confined(request.executor, request.profile, request.session.project_dir, environment, tmp)
+    return confined(request.executor, request.profile, project_dir, environment, tmp)
 
 
 def confined(

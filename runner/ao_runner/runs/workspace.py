@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal, VendorEvent
@@ -28,7 +28,7 @@ from ao_runner.processes.workspaces import (
 )
 from ao_runner.run_events import NOT_DESCRIBED, Relayed, RunIdentity, as_event_of
 from ao_runner.runs.attempt import Journal, Mark
-from ao_runner.runs.run_request import RunRequest, refused
+from ao_runner.runs.run_request import CannotStart, RunRequest, refused
 from ao_runner.store.records import RunRecord, timestamp
 
 EVENT_TYPE: Final = "_ao/workspace"
@@ -39,20 +39,25 @@ LOCK_SECONDS: Final = 0.1
 """How long to wait between attempts for a workspace that another process still settles."""
 
 
-async def perform_in_workspace(
-    request: RunRequest, journal: Journal, perform: Callable[[RunRequest, Journal], Awaitable[Terminal]]
-) -> Terminal:
+class Performing(Protocol):
+    """Performs a run in a folder, or ends it with a refusal, and returns its terminal event."""
+
+    def __call__(  # noqa: D102
+        self, journal: Journal, project_dir: str, refusal: CannotStart | None = None
+    ) -> Awaitable[Terminal]: ...
+
+
+async def perform_in_workspace(request: RunRequest, journal: Journal, perform: Performing) -> Terminal:
     """Perform a run with the workspace of its session as the project folder, and return the terminal event.
 
     If there can be no workspace, the run is refused.
     """
     async with _workspace_of(request) as (place, opened):
         if isinstance(opened, str):
-            refusal = refused(ErrorType.WORKSPACE_ERROR, opened, origin="environment").failure
-            return await perform(replace(request, refusal=refusal), journal)
-        inner = replace(request, session=replace(request.session, project_dir=opened.project_dir))
-        held = _HeldEnd(journal, inner, request.session.project_dir)
-        is_failed = isinstance(await perform(inner, held), Failure)
+            refusal = refused(ErrorType.WORKSPACE_ERROR, opened, origin="environment")
+            return await perform(journal, request.session.project_dir, refusal)
+        held = _HeldEnd(journal, request, opened.project_dir)
+        is_failed = isinstance(await perform(held, opened.project_dir), Failure)
         message = f"Changes of run {request.run.run_id}\n\nSession: {request.session.session_id}"
         environ = git_variables(request.environ)
         try:
@@ -112,8 +117,8 @@ class _HeldEnd:
 
     journal: Journal
     request: RunRequest
-    project_dir: str
-    """The project folder of the session, which `session_bound` shows in place of the workspace."""
+    workspace_dir: str
+    """The folder of the workspace, in whose place `session_bound` shows the project folder of the session."""
     _terminal: list[Relayed] = field(default_factory=list)
     _record: RunRecord | None = None
 
@@ -146,9 +151,9 @@ class _HeldEnd:
         if item.event_type != "session_bound":
             return item
         body = item.event.body
-        if not isinstance(body, SessionBound) or body.project_dir != self.request.session.project_dir:
+        if not isinstance(body, SessionBound) or body.project_dir != self.workspace_dir:
             return item
-        return self._event(item.seq, body.model_copy(update={"project_dir": self.project_dir}), item)
+        return self._event(item.seq, body.model_copy(update={"project_dir": self.request.session.project_dir}), item)
 
     def end(self, record: RunRecord) -> Terminal:
         """Hold the record and return the terminal event."""

@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple, Self
 from ao_lifeline.lifelines import Lifelines
 from ao_protocol.documents import Description
 from ao_protocol.framing import encode_line
+from ao_protocol.redaction import NO_SECRETS
+from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import UnreadableFile, load_object
 from ao_runner.discovery import Executor, describe
@@ -22,6 +24,7 @@ from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal, Scrat
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail, read_available
 from ao_runner.runs.attempt import ColdLauncher, ContainmentNotThere, Launched, LaunchMode, rlimits_of, start
 from ao_runner.runs.run_request import (
+    ReadyRun,
     RunRequest,
     SandboxNotThere,
     bare_environment,
@@ -222,14 +225,6 @@ class _KeptLaunch(Launched):
         return encode_line(turn)
 
 
-class _Awaited(NamedTuple):
-    """The last run of a profile; the next one is expected to be similar."""
-
-    request: RunRequest
-    description: Description
-    environment: Mapping[str, str]
-
-
 @dataclass
 class WarmLauncher:
     """See `Launcher`. A `with` block owns the waiting processes and ends them."""
@@ -244,8 +239,8 @@ class WarmLauncher:
     kept: dict[str, SessionProcess] = field(default_factory=dict)
     _leaving: set[PooledProcess] = field(default_factory=set)
     _expected_agents: dict[str, str | None] = field(default_factory=dict)
-    _awaited: dict[str, _Awaited] = field(default_factory=dict)
-    """Keyed by the profiles whose processes are being parked."""
+    _awaited: dict[str, ReadyRun] = field(default_factory=dict)
+    """The last run of each profile whose processes are being parked; the next one is expected to be similar."""
 
     def __post_init__(self) -> None:
         self._cold = ColdLauncher(self.lines, self.cleanup)
@@ -269,9 +264,11 @@ class WarmLauncher:
             OwnCredentialGiven: It would receive a credential of the runner.
             SandboxNotThere: The program of its sandbox is not there.
         """
-        environment = bare_environment(request.environ)
-        description = await self.describe(sandboxed(request, environment), environment)
-        self._refill(request, description, environment_of(request, description))
+        environment, session = bare_environment(request.environ), request.session
+        description = await self.describe(sandboxed(request, session.project_dir, environment), environment)
+        invocation = invocation_of(request, session, str(CURRENT), has_inputs=False)
+        environment = environment_of(request, description)
+        self._refill(ReadyRun(request, session, description, environment, NO_SECRETS, invocation))
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
         """Return the description of an executor, possibly cached for some minutes; raise the errors of `describe`.
@@ -286,43 +283,39 @@ class WarmLauncher:
         self._known[key] = (time.monotonic(), description)
         return description
 
-    def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
+    def launch(self, ready: ReadyRun) -> Launched:
         """Return a process for the run, and park another for the next run if the profile requests that.
 
         Raises:
             OSError: A new process could not be started.
         """
+        request = ready.request
         if request.simulation is not None:
-            return self._cold.launch(request, description, environment)  # its model ends with the run
-        may_stay = request.wants_to_stay and description.capabilities.multi_turn
-        launched = self._kept_for(request, environment) or self._parked_for(request, environment)
-        if launched is None:
-            launched = self._cold.launch(request, description, environment)
+            return self._cold.launch(ready)  # its model ends with the run
+        may_stay = request.wants_to_stay and ready.description.capabilities.multi_turn
+        launched = self._kept_for(ready) or self._parked_for(ready) or self._cold.launch(ready)
         launched.may_stay = may_stay
         if may_stay:
-            launched.on_kept = lambda done: self._keep(request, environment, done)
+            launched.on_kept = lambda done: self._keep(ready, done)
         if request.profile is not None and request.profile.warm is not None:
-            asyncio.get_running_loop().call_soon(self._refill, request, description, dict(environment))
+            asyncio.get_running_loop().call_soon(self._refill, ready)
         return launched
 
-    def _kept_for(self, request: RunRequest, environment: Mapping[str, str]) -> Launched | None:
-        kept = self.kept.pop(request.session.session_id, None)
+    def _kept_for(self, ready: ReadyRun) -> Launched | None:
+        kept = self.kept.pop(ready.session.session_id, None)
         if kept is None:
             return None
-        is_the_same = kept.invocation == _without(invocation_of(request), _OF_ONE_TURN)
-        still_holds = request.run.mode == "resume" and is_the_same and kept.key == _key_of(request, environment)
-        if not still_holds or not kept.waiting.is_there:
+        is_the_same = kept.invocation == _without(ready.invocation, _OF_ONE_TURN) and kept.key == _key_of(ready)
+        if ready.request.run.mode != "resume" or not is_the_same or not kept.waiting.is_there:
             self._retire(kept.waiting)  # its invocation or environment has changed, or it has exited
             return None
         return _KeptLaunch(kept.waiting.take(), kept.waiting.scratch, launch_mode="kept", stderr=kept.waiting.stderr)
 
-    def _keep(self, request: RunRequest, environment: Mapping[str, str], launched: Launched) -> None:
+    def _keep(self, ready: ReadyRun, launched: Launched) -> None:
         """Keep a process for the session's next run."""
-        session_id = request.session.session_id
+        session_id, profile = ready.session.session_id, ready.request.profile
         waiting = PooledProcess(launched.child, launched.scratch, launched.stderr, self._forget)
-        invocation = _without(invocation_of(request), _OF_ONE_TURN)
-        self.kept[session_id] = SessionProcess(waiting, invocation, _key_of(request, environment))
-        profile = request.profile
+        self.kept[session_id] = SessionProcess(waiting, _without(ready.invocation, _OF_ONE_TURN), _key_of(ready))
         seconds = KEPT_SECONDS if profile is None or profile.idle_exit_seconds is None else profile.idle_exit_seconds
         waiting.wait()
         waiting.retire_at(seconds)
@@ -343,10 +336,10 @@ class WarmLauncher:
         self._leaving.add(waiting)
         waiting.retire()
 
-    def _parked_for(self, request: RunRequest, environment: Mapping[str, str]) -> Launched | None:
+    def _parked_for(self, ready: ReadyRun) -> Launched | None:
         if not self.parked:
             return None
-        key, expected = _key_of(request, environment), _expectation(invocation_of(request))
+        key, expected = _key_of(ready), _expectation(ready.invocation)
         fitting = [one for one in self.parked if one.key == key and one.waiting.is_there]
         # A process that was prepared for another agent would work, but its preparation would be wasted.
         fitting.sort(key=lambda one: (one.prepared != expected, one.prepared is not None))
@@ -357,58 +350,58 @@ class WarmLauncher:
         mode: LaunchMode = "prepared" if chosen.prepared == expected else "parked"
         return Launched(chosen.waiting.take(), chosen.waiting.scratch, launch_mode=mode, stderr=chosen.waiting.stderr)
 
-    def _refill(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> None:
+    def _refill(self, ready: ReadyRun) -> None:
         """Park the profile's number of processes for runs like this one, one after another."""
-        if request.profile is None or request.profile.warm is None:
+        profile = ready.request.profile
+        if profile is None or profile.warm is None:
             return
-        is_refilling = request.profile.name in self._awaited
-        self._awaited[request.profile.name] = _Awaited(request, description, environment)
+        is_refilling = profile.name in self._awaited
+        self._awaited[profile.name] = ready
         if not is_refilling:
-            self._park_next(request.profile.name)
+            self._park_next(profile.name)
 
     def _park_next(self, profile: str) -> None:
         awaited = self._awaited.get(profile)
-        if awaited is not None and self._park_one(*awaited):
+        if awaited is not None and self._park_one(awaited):
             asyncio.get_running_loop().call_later(BETWEEN_STARTS_SECONDS, self._park_next, profile)
         else:
             self._awaited.pop(profile, None)
 
-    def _park_one(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> bool:
+    def _park_one(self, ready: ReadyRun) -> bool:
         """Park a process if one is missing, and return whether it was; retire the profile's unsuitable processes."""
-        profile = request.profile
+        profile = ready.request.profile
         if profile is None or profile.warm is None:
             return False
         try:
-            key = _key_of(request, environment)
-            prepared = self._preparation(request, description)
+            key, prepared = _key_of(ready), self._preparation(ready)
             fitting = [one for one in self.parked if one.key == key and one.prepared in {prepared, None}]
             for other in [one for one in self.parked if one.profile == profile.name and one not in fitting]:
                 self.parked.remove(other)
                 self._retire(other.waiting)
             if len(fitting) >= profile.warm.size:
                 return False
-            child, scratch = start(request, environment, self.lines, self.cleanup)
+            child, scratch = start(ready, self.lines, self.cleanup)
         except (OSError, ContainmentNotThere, SandboxNotThere):
             return False  # the next run starts cold and reports why it could not be started
         waiting = PooledProcess(child, scratch, Tail(STDERR_TAIL_BYTES), self._forget)
-        replace = partial(self._refill, request, description, environment)
-        self.parked.append(IdleProcess(waiting, key, profile.name, prepared, replace))
+        self.parked.append(IdleProcess(waiting, key, profile.name, prepared, partial(self._refill, ready)))
         waiting.wait()
         waiting.retire_at(profile.warm.max_age_seconds or PARKED_SECONDS)
         if prepared is not None:
             waiting.send(encode_line({"type": "prepare", "invocation": json.loads(prepared)}))
         return True
 
-    def _preparation(self, request: RunRequest, description: Description) -> str | None:
+    def _preparation(self, ready: ReadyRun) -> str | None:
         """Return the invocation to prepare for: that of a run like this one, if its agent is the expected one."""
+        request = ready.request
         warm = None if request.profile is None else request.profile.warm
-        if warm is None or warm.blueprint is None or not description.capabilities.prepare:
+        if warm is None or warm.blueprint is None or not ready.description.capabilities.prepare:
             return None
         if request.run.mode != "start" or request.secret_values:
             return None  # the process may get a run of another session, which must not see the secrets
-        if request.session.agent_name != self._expected_agent(warm.blueprint) or "traceparent" in request.metadata:
+        if ready.session.agent_name != self._expected_agent(warm.blueprint) or "traceparent" in request.metadata:
             return None  # another agent, or a trace that no other run shares
-        return _expectation(invocation_of(request))
+        return _expectation(ready.invocation)
 
     def _expected_agent(self, blueprint: str) -> str | None:
         """Return the agent's name; None if the blueprint cannot be read, which is reported once."""
@@ -436,10 +429,11 @@ class WarmLauncher:
             self._leaving.add(waiting)
 
 
-def _key_of(request: RunRequest, environment: Mapping[str, str]) -> PoolKey:
+def _key_of(ready: ReadyRun) -> PoolKey:
+    request = ready.request
     limits = {} if request.profile is None else rlimits_of(request.profile.limits)
-    executor, folder = identity_of(request.executor), request.session.project_dir
-    variables = frozenset(environment.items())
+    executor, folder = identity_of(request.executor), ready.session.project_dir
+    variables = frozenset(ready.environment.items())
     keeps, sandbox = request.keeps_rejected_answers, () if request.sandbox is None else tuple(request.sandbox.command)
     return PoolKey(executor, variables, frozenset(limits.items()), folder, keeps, sandbox)
 

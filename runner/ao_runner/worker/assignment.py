@@ -3,26 +3,41 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from ao_protocol.errors import ErrorType
-from ao_runner.blueprints.loading import load_object
+from ao_protocol.wire import JsonObject
+from ao_runner.blueprints.loading import load_object, understand_blueprint
 from ao_runner.coordinators.port import Assignment
+from ao_runner.discovery import locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.home import WORKSPACES
 from ao_runner.model_script import SimulatorFailed, play_stored_script
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.runs.run_request import DEFAULT_EXECUTORS, RunRequest, refused, refused_request, request_under
-from ao_runner.store.records import Run, Session
+from ao_runner.runs.input_requests import InputRequests
+from ao_runner.runs.run_request import (
+    CannotStart,
+    RunRequest,
+    Served,
+    Simulation,
+    refused,
+    refused_request,
+    request_under,
+)
+from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun, Reception, accept
 
 
 class Hosting(Protocol):
     """Provides runs with a service for as long as they last."""
 
-    def serving(self, order: RunRequest) -> AbstractAsyncContextManager[RunRequest]:
-        """Return a context manager that yields the request, extended by what the run needs to reach the service."""
+    def serving(self, assignment: Assignment, known: Mapping[str, str]) -> AbstractAsyncContextManager[Served]:
+        """Return a context manager that yields what a run gets besides the `known` values of `${runner.…}`.
+
+        Raises:
+            CannotStart: The service cannot be provided.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,69 +81,91 @@ def order_ahead(profile: Profile, host: Host) -> RunRequest:
     Raises:
         RunnerError: the executor is not there, or the blueprint cannot be read.
     """
-    expected = profile.warm.blueprint if profile.warm is not None else None
-    blueprint = {} if expected is None else load_object(Path(expected), may_wait=False)
-    session = Session("", "", profile.executor, profile.executor, str(Path.cwd()), blueprint)
-    order = request_under(profile, session, Run("", "", "start", {}, ""), environ=host.environ)
-    return replace(order, keeps_rejected_answers=host.keeps_rejected_answers)
-
-
-@asynccontextmanager
-async def served_order(
-    assignment: Assignment, host: Host, note: Callable[[str], None] = lambda _: None
-) -> AsyncIterator[RunRequest]:
-    """Yield the request for a run, and provide its services until the block ends. `note` receives remarks."""
-    order = order_for(assignment, host)
-    async with AsyncExitStack() as serving:
-        if assignment.model_script is not None and order.refusal is None:
-            order = await serving.enter_async_context(simulated(order, assignment.model_script, host.home, note))
-        if host.hosting is not None and order.refusal is None:
-            order = await serving.enter_async_context(host.hosting.serving(order))
-        yield order
-
-
-def order_for(assignment: Assignment, host: Host) -> RunRequest:
-    """Return the request for a run. If it cannot be performed here, the request holds the reason."""
-    session = assignment.session
-    name = host.profile_name_of(assignment)
-    try:
-        order = request_under(
-            host.find_profile(name),
-            session,
-            assignment.run,
-            timeout_seconds=assignment.timeout_seconds,
-            metadata=assignment.metadata,
-            environ=host.environ,
-        )
-    except RunnerError as error:
-        return refused_request(name, session, assignment.run, error, host.environ)
-    return replace(
-        order,
-        runner_values=host.runner_values,
-        first_parameters=assignment.first_parameters,
-        is_resolved=assignment.is_resolved,
-        keeps_rejected_answers=order.keeps_rejected_answers and host.keeps_rejected_answers,
-        workspaces=host.home / WORKSPACES,
+    path = None if profile.warm is None or profile.warm.blueprint is None else Path(profile.warm.blueprint)
+    document: JsonObject = {"name": "agent"} if path is None else load_object(path, may_wait=False)
+    blueprint = understand_blueprint(path or Path("blueprint"), document)
+    expected = NewRun(parameters={}, blueprint=blueprint, executor=locate_executor(profile.executor))
+    accepted = accept(expected, Reception(host.environ, host.home, str(Path.cwd()), is_queued=False))
+    return request_under(
+        profile,
+        accepted.session,
+        accepted.run,
+        keeps_rejected_answers=host.keeps_rejected_answers,
+        environ=host.environ,
     )
 
 
 @asynccontextmanager
-async def simulated(
-    order: RunRequest, script: str, home: Path, note: Callable[[str], None]
+async def served_order(
+    assignment: Assignment,
+    host: Host,
+    note: Callable[[str], None] = lambda _: None,
+    inputs: InputRequests | None = None,
 ) -> AsyncIterator[RunRequest]:
-    """Yield the request with a simulator that plays the script until the block ends, or one that holds the reason.
+    """Yield the request for a run, and provide its services until the block ends.
+
+    If the run cannot be performed here, the request holds the reason. `note` receives remarks.
+    """
+    async with AsyncExitStack() as serving:
+        yield await _order_for(assignment, host, serving, note, inputs)
+
+
+async def _order_for(
+    assignment: Assignment,
+    host: Host,
+    serving: AsyncExitStack,
+    note: Callable[[str], None],
+    inputs: InputRequests | None,
+) -> RunRequest:
+    session, run, name = assignment.session, assignment.run, host.profile_name_of(assignment)
+    simulation, served = None, Served()
+    try:
+        profile = host.find_profile(name)
+        if assignment.model_script is not None:
+            playing = simulated(assignment.model_script, host, note)
+            simulation = await serving.enter_async_context(playing)
+        if host.hosting is not None:
+            served = await serving.enter_async_context(host.hosting.serving(assignment, host.runner_values))
+        return request_under(
+            profile,
+            session,
+            run,
+            timeout_seconds=assignment.timeout_seconds,
+            metadata=assignment.metadata,
+            keeps_rejected_answers=host.keeps_rejected_answers,
+            environ=host.environ,
+            simulation=simulation,
+            runner_values={**host.runner_values, **served.values},
+            secret_values=served.secrets,
+            first_parameters=assignment.first_parameters,
+            is_resolved=assignment.is_resolved,
+            inputs=inputs,
+            workspaces=host.home / WORKSPACES,
+        )
+    except CannotStart as error:
+        refusal = error.failure
+    except RunnerError as error:
+        refusal = refused(ErrorType.EXECUTOR_NOT_FOUND, str(error), origin="environment").failure
+    return refused_request(name, session, run, refusal, host.environ)
+
+
+@asynccontextmanager
+async def simulated(script: str, host: Host, note: Callable[[str], None]) -> AsyncIterator[Simulation]:
+    """Yield a simulator that plays the script until the block ends.
 
     `note` receives a sentence if the model received requests that the script does not expect.
+
+    Raises:
+        CannotStart: The simulator does not start.
     """
-    playing = play_stored_script(script, home, order.environ)
+    playing = play_stored_script(script, host.home, host.environ)
     starting = asyncio.ensure_future(asyncio.to_thread(playing.__enter__))
     try:
         try:
             running = await asyncio.shield(starting)
         except (SimulatorFailed, OSError) as error:
-            yield replace(order, refusal=refused(ErrorType.INTERNAL_ERROR, f"no simulated model: {error}").failure)
-            return
-        yield replace(order, simulation=running.simulation)
+            raise refused(ErrorType.INTERNAL_ERROR, f"no simulated model: {error}") from error
+        yield running.simulation
     finally:
         await asyncio.wait([starting])
         if not starting.cancelled() and starting.exception() is None:

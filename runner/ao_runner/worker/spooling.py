@@ -11,7 +11,7 @@ from ao_runner.coordinators.port import Backoff
 from ao_runner.outbox import Outbox, OutboxFull, OutboxUnwritable
 from ao_runner.run_events import Relayed, RunKey
 from ao_runner.runs.attempt import Mark
-from ao_runner.runs.run import Marks
+from ao_runner.runs.journal import Marks
 from ao_runner.store.records import RunRecord
 from ao_runner.worker.log import Log
 

@@ -6,7 +6,7 @@ It names the steps and contains none. One thread and one event loop carry all ru
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -31,7 +31,6 @@ from ao_runner.runs.attempt import Launcher
 from ao_runner.runs.input_requests import InputPolicy, InputRequests
 from ao_runner.runs.outcome import failed
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.run_request import RunRequest
 from ao_runner.store.records import RunRecord, timestamp
 from ao_runner.worker.assignment import Host, served_order
 from ao_runner.worker.backlog import oldest_age_seconds
@@ -203,9 +202,8 @@ class Worker:
                 return
             held.phase = "running"
             self._tell_observers(held, lambda observer: observer.run_begins(held))
-            async with served_order(held.assignment, self.host, held.journal.note) as order:
-                held.inputs = self._inputs_of(held, order)
-                request = replace(order, inputs=held.inputs)
+            held.inputs = self._inputs_of(held)
+            async with served_order(held.assignment, self.host, held.journal.note, held.inputs) as request:
                 terminal = await perform_run(request, held.journal, held.stops, self.launcher)
         except CoordinatorUnusable:
             raise
@@ -221,9 +219,11 @@ class Worker:
         if self._delivery.has_given_up(held.key):
             self.held.drop(held.key)
 
-    def _inputs_of(self, held: HeldRun, order: RunRequest) -> InputRequests | None:
-        """Return the requests of a run to a person; None if its profile does not let it ask."""
-        wait = None if order.profile is None else order.profile.input
+    def _inputs_of(self, held: HeldRun) -> InputRequests | None:
+        """Return the requests of a run to a person; None if its profile does not let it ask, or is not valid."""
+        wait = None
+        with suppress(RunnerError):
+            wait = self.host.profile_of(held.assignment).input
         if not isinstance(wait, InputWait):
             return None
 

@@ -14,6 +14,7 @@ from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.waiting import reasons_to_wait
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
+from ao_runner.runs.submission import Accepted, NewRun
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, RunStatus
@@ -23,7 +24,7 @@ from ao_server.problems import refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
 from ao_server.shapes import failures_of, shown_contract, shown_result, shown_run, terminal_of
-from ao_server.submission import NewRun, Submission, checked, digest_of
+from ao_server.submission import RunBody, accepted, digest_of
 
 routes = APIRouter(prefix="/runs", tags=["Runs"])
 RunId = Annotated[str, Path(max_length=MAX_IDENTIFIER_CHARACTERS), Segment]
@@ -48,12 +49,12 @@ class Batch(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    runs: list[NewRun] = Field(min_length=1, max_length=MAX_BATCH)
+    runs: list[RunBody] = Field(min_length=1, max_length=MAX_BATCH)
 
 
 @routes.post("", status_code=HTTPStatus.CREATED)
 async def create_run(
-    context: Context, response: Response, wanted: NewRun, idempotency_key: IdempotencyKey = None
+    context: Context, response: Response, wanted: RunBody, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
     """Add a run to the queue. Parameters and schemas are checked before."""
     runs = await submitted(context, [wanted], idempotency_key, response)
@@ -69,35 +70,36 @@ async def create_runs(
 
 
 async def submitted(
-    context: ServerContext, wanted: Sequence[NewRun], key: str | None = None, response: Response | None = None
+    context: ServerContext, wanted: Sequence[RunBody | NewRun], key: str | None = None, response: Response | None = None
 ) -> list[JsonObject]:
     """Check runs, queue them together, and return the ids and the status of each. A repetition returns them again."""
-    digest = await asyncio.to_thread(lambda: digest_of([run.model_dump() for run in wanted]))
+    digest = await asyncio.to_thread(
+        lambda: digest_of([run.model_dump(mode="json") for run in wanted if isinstance(run, RunBody)])
+    )
 
-    def check(store: Store) -> list[JsonObject] | list[Submission]:
-        return _answer_to(store, key, digest) or [checked(store, run, context.hosting) for run in wanted]
+    def check(store: Store) -> list[JsonObject] | list[Accepted]:
+        return _answer_to(store, key, digest) or [accepted(store, run, context.hosting) for run in wanted]
 
-    def queue(store: Store, submissions: Sequence[Submission]) -> list[JsonObject]:
+    def queue(store: Store, checked: Sequence[Accepted]) -> list[JsonObject]:
         if (known := _answer_to(store, key, digest)) is not None:
             return known
-        for submission in submissions:
-            submission.store_in(store)
+        for one in checked:
+            one.enqueue(store)
         runs: list[JsonObject] = [
-            {"run_id": one.queued.run.run_id, "session_id": one.queued.run.session_id, "status": "pending"}
-            for one in submissions
+            {"run_id": one.run.run_id, "session_id": one.run.session_id, "status": "pending"} for one in checked
         ]
         if key is not None:
             store.put_answer(key, digest, {"runs": list(runs)})
         return runs
 
     found = await context.access.read(check)
-    submissions = [one for one in found if isinstance(one, Submission)]
-    if not submissions:
+    checked = [one for one in found if isinstance(one, Accepted)]
+    if not checked:
         if response is not None:
             response.headers["Idempotent-Replayed"] = "true"
         return [one for one in found if isinstance(one, dict)]
     try:
-        runs = await context.access.write(lambda store: queue(store, submissions))
+        runs = await context.access.write(lambda store: queue(store, checked))
     except ConstraintBroken as error:
         raise HTTPException(HTTPStatus.CONFLICT, "A session with this id already exists") from error
     context.access.notify()

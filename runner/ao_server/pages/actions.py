@@ -1,23 +1,22 @@
 """Actions of pages: cancel, run again and resume. Each answers a form with a redirect."""
 
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Form
 from fastapi.responses import RedirectResponse
 
-from ao_protocol.contracts import SchemaSource
-from ao_runner.store.records import OPEN_STATUSES, RunState, Session
+from ao_runner.runs.submission import NewRun
+from ao_runner.store.records import OPEN_STATUSES
 from ao_runner.store.store import Store
-from ao_server.agents import Demands
 from ao_server.api.limits import MAX_NAME, pause_profile, resume_profile
 from ao_server.api.runs import RunId, found_run, stopped, submitted
 from ao_server.api.sessions import SessionId
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
 from ao_server.recording import note_targets
-from ao_server.submission import NO_AGENT, NewRun
+from ao_server.submission import RunBody, repeated
 
 routes = APIRouter(include_in_schema=False)
 MOST_AT_ONCE: Final = 100
@@ -61,7 +60,8 @@ async def act_on_many(
 @routes.post("/ui/sessions/{session_id}/resume")
 async def resume(context: Context, session_id: SessionId, prompt: Annotated[str, Form()]) -> RedirectResponse:
     """Add a run that continues a session."""
-    wanted = NewRun(type="resume_session", session_id=session_id, parameters={"prompt": prompt.replace("\r\n", "\n")})
+    parameters = {"prompt": prompt.replace("\r\n", "\n")}
+    wanted = RunBody(type="resume_session", session_id=session_id, parameters=parameters)
     await submitted(context, [wanted])
     return _see(f"/ui/sessions/{quote(session_id, safe='')}")
 
@@ -86,38 +86,15 @@ async def _repeated(context: ServerContext, run_id: str) -> str:
     """Add a run that asks the same as another one, and return its id."""
 
     def find(store: Store) -> NewRun:
-        state = found_run(store, run_id)
-        if state.run.status in OPEN_STATUSES:
+        if found_run(store, run_id).run.status in OPEN_STATUSES:
             message = f"Run {run_id} has not ended; cancel it first"
             raise refusal(HTTPStatus.CONFLICT, "run_open", message)
-        return repetition_of(state, store.find_session(state.run.session_id))
+        return repeated(store, run_id, context.hosting)
 
     added = await submitted(context, [await context.access.read(find)])
     new_id = str(added[0]["run_id"])
     await context.access.write(lambda store: store.note_repetition(new_id, run_id))
     return new_id
-
-
-def repetition_of(state: RunState, session: Session) -> NewRun:
-    """Return the request for a run that asks the same. The agent is taken as it is now."""
-    run = state.run
-    contract: dict[str, Any] = run.contract or {}
-    is_callers = contract.get("source") in {SchemaSource.INLINE, SchemaSource.NAMED}
-    is_new = run.mode == "start"
-    return NewRun(
-        type="start_session" if is_new else "resume_session",
-        parameters=dict(run.parameters),
-        session_id=None if is_new else run.session_id,
-        agent_name=session.agent_name if is_new and session.blueprint != NO_AGENT else None,
-        project_dir=session.project_dir if is_new else None,
-        parent_session_id=run.parent_session_id,
-        output_schema=contract.get("schema") if is_callers and not contract.get("schema_name") else None,
-        output_schema_name=contract.get("schema_name") if is_callers else None,
-        output_schema_options=contract.get("options") if is_callers else None,
-        profile=state.profile,
-        priority=state.placement.priority,
-        additional_demands=Demands(tags=list(state.placement.requires)),
-    )
 
 
 def _see(address: str) -> RedirectResponse:

@@ -29,7 +29,7 @@ from ao_server.pages.errors import told
 from ao_server.pages.form_fields import FormField, by_field, every_field, fields_of, texts_of, value_of
 from ao_server.pages.rendering import page
 from ao_server.pages.samples import sample_of
-from ao_server.submission import NewRun
+from ao_server.submission import RunBody
 
 routes = APIRouter(include_in_schema=False)
 OPTIONS: Final = ("profile", "project_dir", "priority", "output_schema_name")
@@ -75,7 +75,7 @@ async def start_run(request: Request, context: Context, name: AgentName) -> Resp
     if "priority" in wanted and wanted["priority"].removeprefix("-").isdecimal():
         wanted["priority"] = int(wanted["priority"][:20])
     try:
-        run = NewRun(type="start_session", agent_name=name, parameters=parameters, **wanted)
+        run = RunBody(type="start_session", agent_name=name, parameters=parameters, **wanted)
         if not errors:
             run_id = await _queued(context, run, given.get("key") or None)
             return RedirectResponse(f"/ui/runs/{quote(run_id)}", HTTPStatus.SEE_OTHER)
@@ -88,7 +88,7 @@ async def start_run(request: Request, context: Context, name: AgentName) -> Resp
     return await _shown(request, context, agent, given, errors)
 
 
-async def _queued(context: ServerContext, wanted: NewRun, key: str | None) -> str:
+async def _queued(context: ServerContext, wanted: RunBody, key: str | None) -> str:
     """Queue a run once for each form that was sent, however often it is sent; a changed one counts as another."""
     try:
         runs = await submitted(context, [wanted], key)

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ao_protocol.contracts import AgentResponseFormat, OutputContract, Strategy, demands_of_blueprint, enrich
-from ao_protocol.contracts.contract import USUAL_DEFAULTS
+from ao_protocol.contracts import AgentResponseFormat, OutputContract, Strategy, demand_of, enrich
 from ao_protocol.documents import (
     Description,
     Invocation,
@@ -72,7 +71,7 @@ class Order:
 
     def check_contract(self, invocation: Invocation) -> None:
         if invocation.agent_blueprint is not None:
-            self.contract = contract_or_refusal(demands_of_blueprint(invocation.agent_blueprint), USUAL_DEFAULTS)
+            self.contract = contract_or_refusal(demand_of(invocation.agent_blueprint), {})
 
     def check_what_is_served(self, invocation: Invocation, description: Description) -> None:
         refuse_what_is_not_served(invocation, description)

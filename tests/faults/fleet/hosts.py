@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import psycopg
 
-from ao_runner.runs.run_request import new_run_id, new_session_id
+from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.records import QueuedRun, Run, Session, timestamp
 from ao_runner.store.store import Store
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ao_runner.outbox import Outbox
-from ao_runner.runs.run_request import new_session_id
+from ao_runner.runs.submission import new_session_id
 from ao_runner.store.records import QueuedRun, Run, RunState, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
 from tests.process.lifeline.leftovers import processes_in

@@ -14,8 +14,10 @@ from ao_runner.discovery import Executor
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.run_events import Relayed
 from ao_runner.runs.attempt import ColdLauncher
-from ao_runner.runs.run import Ready, StoredJournal, perform_run
-from ao_runner.runs.run_request import GracePeriods, RunRequest, StopRequests, new_run_id, new_session_id
+from ao_runner.runs.journal import NeverFull, StoredJournal
+from ao_runner.runs.run import perform_run
+from ao_runner.runs.run_request import GracePeriods, RunRequest, StopRequests
+from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.sqlite_store import SqliteStore
@@ -29,7 +31,7 @@ IMPATIENT = GracePeriods(0.3, 0.3, 0.3, 0.3, 30)
 
 
 @dataclass
-class Follower(Ready):
+class Follower(NeverFull):
     """A listener that keeps what it is told, and may react to it."""
 
     react: Callable[[Relayed], None] = lambda _: None

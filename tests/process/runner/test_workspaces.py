@@ -15,8 +15,10 @@ from ao_protocol.wire import JsonObject
 from ao_runner.discovery import Executor
 from ao_runner.profiles import Profile
 from ao_runner.runs.attempt import ColdLauncher
-from ao_runner.runs.run import StoredJournal, perform_run
-from ao_runner.runs.run_request import RunRequest, StopRequests, new_run_id, new_session_id
+from ao_runner.runs.journal import StoredJournal
+from ao_runner.runs.run import perform_run
+from ao_runner.runs.run_request import RunRequest, StopRequests
+from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session
 from ao_runner.store.sqlite_store import SqliteStore

@@ -13,7 +13,7 @@ from ao_protocol.contracts import (
     InvalidSchema,
     JsonFormat,
     OutputContract,
-    demands_of,
+    demand_in,
     enrich,
     resolve_contract,
 )
@@ -217,9 +217,9 @@ def test_the_contract_that_holds_is_the_one_of_its_vector(vector: Vector) -> Non
     if "error" in vector:
         expected = InvalidSchema if vector["error"] == "invalid_output_schema" else (ContractOverridden, InvalidOptions)
         with pytest.raises(expected, match=re.escape(vector["problem"])):
-            resolve_contract(demands_of(invocation))
+            resolve_contract(demand_in(invocation))
         return
-    contract = resolve_contract(demands_of(invocation))
+    contract = resolve_contract(demand_in(invocation))
     assert (None if contract is None else contract_document(contract)) == vector["holds"]
 
 

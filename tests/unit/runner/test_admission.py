@@ -1,7 +1,7 @@
 """Which sessions may have a further run."""
 
 from ao_protocol.wire import JsonObject
-from ao_runner.runs.admission import blueprint_of
+from ao_runner.runs.submission import blueprint_of
 from ao_runner.store.records import Session
 
 

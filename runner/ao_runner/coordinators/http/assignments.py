@@ -35,12 +35,15 @@ from ao_protocol.identifiers import is_identifier
 from ao_protocol.version import with_typed_servers
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, check_interoperable
+from ao_runner.blueprints.loading import understand_blueprint
 from ao_runner.coordinators.http.registration import Enrolment, RunnerIdentity
 from ao_runner.coordinators.http.transport import is_name
 from ao_runner.coordinators.port import Assignment
+from ao_runner.discovery import Executor
+from ao_runner.errors import RunnerError
 from ao_runner.home import make_private
 from ao_runner.run_events import RunKey
-from ao_runner.store.records import Run, Session
+from ao_runner.runs.submission import NewRun, Reception, accept
 
 MAX_SCRIPT_BYTES: Final = 64 * 1024 * 1024
 """The maximum size of all files of a script together, unpacked."""
@@ -246,20 +249,29 @@ class OfferedRun:
             )
         attempt = self.document.get("attempt")
         blueprint, commands_dir = _blueprint(self.agent_name(known), identity, details)
+        try:
+            loaded = understand_blueprint(Path(identity.project_dir) / "blueprint", blueprint)
+            asked = NewRun(
+                parameters=parameters,
+                blueprint=loaded,
+                run_id=self.run_id,
+                session_id=self.session_id,
+                executor_session_id=str(executor_session_id) if mode == "resume" else None,
+                created_at=_text(known, "created_at"),
+                project_dir=_text(self.document, "project_dir") or _text(known, "project_dir"),
+                executor_config=identity.config | ({} if commands_dir is None else {"commands_dir": commands_dir}),
+                executor=Executor(identity.profile, Path(identity.command)),
+                metadata={name: value for name in PASSED_ON if (value := self.document.get(name)) is not None},
+            )
+            place = Reception(os.environ, Path(), identity.project_dir, is_queued=False)
+            accepted = accept(asked, place)
+        except (RunnerError, NotInteroperable) as error:
+            raise UnusableRun(f"invalid_invocation: {error}") from error
         return Assignment(
             key=RunKey(self.run_id, attempt if isinstance(attempt, int) and attempt > 0 else 1),
-            session=Session(
-                session_id=self.session_id,
-                created_at=_text(known, "created_at") or now.isoformat(),
-                executor_name=identity.profile,
-                executor_path=identity.command,
-                project_dir=_text(self.document, "project_dir") or _text(known, "project_dir") or identity.project_dir,
-                blueprint=blueprint,
-                executor_config=identity.config | ({} if commands_dir is None else {"commands_dir": commands_dir}),
-                executor_session_id=executor_session_id if isinstance(executor_session_id, str) else None,
-            ),
-            run=Run(self.run_id, self.session_id, mode, parameters, started_at=now.isoformat(), status="queued"),
-            metadata={name: value for name in PASSED_ON if (value := self.document.get(name)) is not None},
+            session=accepted.session,
+            run=accepted.run,
+            metadata=asked.metadata,
             is_resolved=details.is_resolved,
             queued_seconds=_age_seconds(self.document.get("created_at"), now),
         )

@@ -18,8 +18,10 @@ from ao_protocol.events import Result
 from ao_protocol.wire import JsonObject
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.profiles import Limits, Profile, Warm
-from ao_runner.runs.run import StoredJournal, perform_run
-from ao_runner.runs.run_request import RunRequest, StopRequests, new_run_id, request_under
+from ao_runner.runs.journal import StoredJournal
+from ao_runner.runs.run import perform_run
+from ao_runner.runs.run_request import RunRequest, StopRequests, request_under
+from ao_runner.runs.submission import new_run_id
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.sqlite_store import SqliteStore

@@ -16,23 +16,21 @@ from ao_protocol.contracts.contract import (
     MAX_NATIVE_BYTES,
     AgentResponseFormat,
     ContractOverridden,
-    Demands,
+    Demand,
     InvalidOptions,
     JsonFormat,
-    OptionDefaults,
     OutputContract,
     OutputOptions,
     SchemaSource,
     Strategy,
     StrategyNotOffered,
     ValidationMode,
-    defaults_from,
-    demands_of,
+    default_options,
+    demand_in,
     native_schema,
     options_from,
     options_to_send,
     resolve_contract,
-    takes_defaults,
     with_strategy,
 )
 from ao_protocol.contracts.validation import InvalidSchema
@@ -59,22 +57,24 @@ def callers(schema: Mapping[str, Any], source: SchemaSource, **options: Any) -> 
     ("demands", "contract"),
     [
         pytest.param(
-            Demands(inline=INLINE, named=NAMED, default=DEFAULT),
+            Demand(schema=INLINE, default=DEFAULT),
             callers(INLINE, SchemaSource.INLINE),
             id="inline before named and default",
         ),
         pytest.param(
-            Demands(named=NAMED, default=DEFAULT), callers(NAMED, SchemaSource.NAMED), id="named before default"
+            Demand(schema=NAMED, source=SchemaSource.NAMED, default=DEFAULT),
+            callers(NAMED, SchemaSource.NAMED),
+            id="named before default",
         ),
         pytest.param(
-            Demands(inline=INLINE, default=DEFAULT, default_options={"max_retries": 4}),
+            Demand(schema=INLINE, default=DEFAULT, default_options={"max_retries": 4}),
             callers(INLINE, SchemaSource.INLINE),
             id="options for the default are for the default only",
         ),
-        pytest.param(Demands(inline={}), callers({}, SchemaSource.INLINE), id="an empty schema is a contract"),
+        pytest.param(Demand(schema={}), callers({}, SchemaSource.INLINE), id="an empty schema is a contract"),
         pytest.param(
-            Demands(
-                inline=INLINE,
+            Demand(
+                schema=INLINE,
                 options={"max_retries": 0, "extract_json": False, "validation_mode": "lenient", "strategy": "prompt"},
             ),
             callers(
@@ -88,18 +88,18 @@ def callers(schema: Mapping[str, Any], source: SchemaSource, **options: Any) -> 
             id="every option of the caller",
         ),
         pytest.param(
-            Demands(inline=INLINE, options={"strategy": "extract", "max_retries": 1}),
+            Demand(schema=INLINE, options={"strategy": "extract", "max_retries": 1}),
             callers(INLINE, SchemaSource.INLINE, max_retries=1, strategy=Strategy.EXTRACT),
             id="extraction asks again if it is told to",
         ),
         pytest.param(
-            Demands(inline=INLINE, options={"max_retries": None}),
+            Demand(schema=INLINE, options={"max_retries": None}),
             callers(INLINE, SchemaSource.INLINE),
             id="null is not given",
         ),
     ],
 )
-def test_the_first_demand_holds(demands: Demands, contract: OutputContract | None) -> None:
+def test_the_first_demand_holds(demands: Demand, contract: OutputContract | None) -> None:
     assert resolve_contract(demands) == contract
 
 
@@ -107,11 +107,13 @@ def test_the_first_demand_holds(demands: Demands, contract: OutputContract | Non
 @pytest.mark.parametrize(
     ("demands", "what"),
     [
-        pytest.param({"inline": INLINE}, "the run's output_schema cannot replace", id="inline"),
-        pytest.param({"inline": {}}, "the run's output_schema cannot replace", id="an empty one loosens"),
-        pytest.param({"named": NAMED}, "the schema that the run names cannot replace", id="named"),
-        pytest.param({"inline": {"const": 1}}, "the run's output_schema cannot replace", id="true is not 1"),
-        pytest.param({"inline": BROKEN}, "the run's output_schema cannot replace", id="not even a broken one"),
+        pytest.param({"schema": INLINE}, "the run's output_schema cannot replace", id="inline"),
+        pytest.param({"schema": {}}, "the run's output_schema cannot replace", id="an empty one loosens"),
+        pytest.param(
+            {"schema": NAMED, "source": SchemaSource.NAMED}, "the schema that the run names cannot replace", id="named"
+        ),
+        pytest.param({"schema": {"const": 1}}, "the run's output_schema cannot replace", id="true is not 1"),
+        pytest.param({"schema": BROKEN}, "the run's output_schema cannot replace", id="not even a broken one"),
         pytest.param(
             {"options": {"max_retries": 9, "strategy": "prompt"}},
             r"the run's output_schema_options \(max_retries\) cannot replace",
@@ -124,33 +126,33 @@ def test_nobody_overrides_the_designer(
     demanded: JsonFormat | AgentResponseFormat, demands: dict[str, Any], what: str
 ) -> None:
     with pytest.raises(ContractOverridden, match=f"{what} the agent's output_.*, which is authoritative; leave it out"):
-        resolve_contract(Demands(authoritative=demanded, **demands))
+        resolve_contract(Demand(authoritative=demanded, **demands))
 
 
 def test_a_response_is_asked_for_in_words_only() -> None:
     with pytest.raises(InvalidOptions, match="'auto', 'prompt', 'system_prompt', found 'native'"):
-        resolve_contract(Demands(authoritative=RESPONSE, options={"strategy": "native"}))
+        resolve_contract(Demand(authoritative=RESPONSE, options={"strategy": "native"}))
 
 
 def test_the_schema_that_holds_is_vetted_and_one_that_does_not_is_left_alone() -> None:
-    assert resolve_contract(Demands(inline=INLINE, default=BROKEN)) is not None
-    for demands in (Demands(inline=BROKEN), Demands(default=BROKEN)):
+    assert resolve_contract(Demand(schema=INLINE, default=BROKEN)) is not None
+    for demands in (Demand(schema=BROKEN), Demand(default=BROKEN)):
         with pytest.raises(InvalidSchema):
             resolve_contract(demands)
 
 
 def test_defaults_hold_for_callers_and_never_for_the_designer() -> None:
-    defaults = OptionDefaults(max_retries=7, extract_json=False)
+    environ = {"SCHEMA_ENFORCEMENT_MAX_RETRIES": "7", "SCHEMA_ENFORCEMENT_EXTRACT_JSON": "false"}
 
-    assert resolve_contract(Demands(inline=INLINE), defaults) == callers(
+    assert resolve_contract(Demand(schema=INLINE), environ) == callers(
         INLINE, SchemaSource.INLINE, max_retries=7, extract_json=False
     )
-    assert resolve_contract(Demands(authoritative=RESPONSE), defaults) == authoritative(RESPONSE)
+    assert resolve_contract(Demand(authoritative=RESPONSE), environ) == authoritative(RESPONSE)
 
 
 def test_an_unknown_option_for_the_default_is_told_with_its_place() -> None:
     with pytest.raises(InvalidOptions) as caught:
-        resolve_contract(Demands(default=DEFAULT, default_options={"retries": 1}))
+        resolve_contract(Demand(default=DEFAULT, default_options={"retries": 1}))
 
     assert [problem.path for problem in caught.value.problems] == [
         "$.agent_blueprint.default_output_schema_options.retries"
@@ -160,29 +162,34 @@ def test_an_unknown_option_for_the_default_is_told_with_its_place() -> None:
 @pytest.mark.parametrize(
     ("blueprint", "fields", "expected"),
     [
-        pytest.param(None, {}, Demands(), id="nothing"),
+        pytest.param(None, {}, Demand(), id="nothing"),
         pytest.param(
-            {"output_format": {"type": "agent_response"}}, {}, Demands(AgentResponseFormat("xml")), id="usual form"
+            {"output_format": {"type": "agent_response"}}, {}, Demand(AgentResponseFormat("xml")), id="usual form"
         ),
-        pytest.param(None, {"output_schema": INLINE}, Demands(inline=INLINE), id="without a source"),
-        pytest.param(None, {"output_schema": NAMED, "output_schema_source": "named"}, Demands(named=NAMED), id="named"),
+        pytest.param(None, {"output_schema": INLINE}, Demand(schema=INLINE), id="without a source"),
+        pytest.param(
+            None,
+            {"output_schema": NAMED, "output_schema_source": "named"},
+            Demand(schema=NAMED, source=SchemaSource.NAMED),
+            id="named",
+        ),
         pytest.param(
             {"default_output_schema": INLINE, "default_output_schema_options": {"max_retries": 1}},
             {"output_schema": DEFAULT, "output_schema_source": "default"},
-            Demands(default=DEFAULT, default_options={"max_retries": 1}),
+            Demand(default=DEFAULT, default_options={"max_retries": 1}),
             id="default by the runner",
         ),
         pytest.param(
             None,
             {"output_schema": DESIGNERS, "output_schema_source": "blueprint"},
-            Demands(JsonFormat(DESIGNERS)),
+            Demand(JsonFormat(DESIGNERS)),
             id="the designer's, sent apart from the blueprint",
         ),
         *(
             pytest.param(
                 {"output_schema": DESIGNERS},
                 {"output_schema": INLINE, "output_schema_source": source},
-                Demands(JsonFormat(DESIGNERS), inline=INLINE),
+                Demand(JsonFormat(DESIGNERS), schema=INLINE),
                 id=f"a {source} beside the designer's is another demand",
             )
             for source in ("default", "blueprint")
@@ -190,38 +197,38 @@ def test_an_unknown_option_for_the_default_is_told_with_its_place() -> None:
     ],
 )
 def test_an_invocation_says_what_is_demanded(
-    blueprint: dict[str, Any] | None, fields: dict[str, Any], expected: Demands
+    blueprint: dict[str, Any] | None, fields: dict[str, Any], expected: Demand
 ) -> None:
     document: dict[str, Any] = {"schema_version": "3.0", "mode": "start", "parameters": {}, **fields}
     if blueprint is not None:
         document["agent_blueprint"] = {"name": "a", **blueprint}
 
-    assert demands_of(invocation_from_document(document)) == expected
+    assert demand_in(invocation_from_document(document)) == expected
 
 
 def test_an_unknown_source_is_an_error_even_without_a_schema() -> None:
     document: dict[str, Any] = {"schema_version": "3.0", "mode": "start", "parameters": {}}
 
     with pytest.raises(InvalidOptions, match=r"^\$\.output_schema_source: expected one of 'blueprint', .* 'hearsay'$"):
-        demands_of(invocation_from_document(document | {"output_schema_source": "hearsay"}))
+        demand_in(invocation_from_document(document | {"output_schema_source": "hearsay"}))
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Demands(), False),
-        (Demands(authoritative=JsonFormat(DESIGNERS), inline=dict(DESIGNERS)), False),
-        (Demands(inline=INLINE), True),
-        (Demands(named=NAMED), True),
-        (Demands(default=DEFAULT), True),
+        (Demand(), False),
+        (Demand(authoritative=JsonFormat(DESIGNERS), schema=dict(DESIGNERS)), False),
+        (Demand(schema=INLINE), True),
+        (Demand(schema=NAMED, source=SchemaSource.NAMED), True),
+        (Demand(default=DEFAULT), True),
     ],
 )
-def test_defaults_concern_those_contracts_only_that_take_options(wanted: Demands, expected: bool) -> None:
-    assert takes_defaults(wanted) is expected
+def test_defaults_concern_those_contracts_only_that_take_options(wanted: Demand, expected: bool) -> None:
+    assert wanted.has_schema is expected
 
 
 def test_the_strategy_extract_extracts_whatever_the_defaults_say() -> None:
-    defaults = OptionDefaults(max_retries=5, extract_json=False)
+    defaults = OutputOptions(max_retries=5, extract_json=False)
 
     assert options_from({"extract_json": True}, defaults) == OutputOptions(max_retries=5, extract_json=True)
     assert options_from({"strategy": "extract"}, defaults) == OutputOptions(0, True, strategy=Strategy.EXTRACT)
@@ -295,16 +302,16 @@ def test_options_that_only_look_contradictory_are_taken(options: dict[str, Any])
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({}, OptionDefaults(2, True)),
-        ({"SCHEMA_ENFORCEMENT_MAX_RETRIES": "0"}, OptionDefaults(0, True)),
-        ({"SCHEMA_ENFORCEMENT_MAX_RETRIES": " 10 "}, OptionDefaults(10, True)),
-        ({"SCHEMA_ENFORCEMENT_MAX_RETRIES": ""}, OptionDefaults(2, True)),
-        ({"SCHEMA_ENFORCEMENT_EXTRACT_JSON": "False"}, OptionDefaults(2, False)),
-        ({"SCHEMA_ENFORCEMENT_EXTRACT_JSON": "1"}, OptionDefaults(2, True)),
+        ({}, OutputOptions(2, True)),
+        ({"SCHEMA_ENFORCEMENT_MAX_RETRIES": "0"}, OutputOptions(0, True)),
+        ({"SCHEMA_ENFORCEMENT_MAX_RETRIES": " 10 "}, OutputOptions(10, True)),
+        ({"SCHEMA_ENFORCEMENT_MAX_RETRIES": ""}, OutputOptions(2, True)),
+        ({"SCHEMA_ENFORCEMENT_EXTRACT_JSON": "False"}, OutputOptions(2, False)),
+        ({"SCHEMA_ENFORCEMENT_EXTRACT_JSON": "1"}, OutputOptions(2, True)),
     ],
 )
-def test_the_environment_sets_the_defaults(environ: dict[str, str], expected: OptionDefaults) -> None:
-    assert defaults_from(environ) == expected
+def test_the_environment_sets_the_defaults(environ: dict[str, str], expected: OutputOptions) -> None:
+    assert default_options(environ) == expected
 
 
 @pytest.mark.parametrize(
@@ -316,7 +323,7 @@ def test_the_environment_sets_the_defaults(environ: dict[str, str], expected: Op
 )
 def test_a_variable_that_cannot_be_meant_is_an_error_that_names_it(name: str, found: str) -> None:
     with pytest.raises(InvalidOptions, match=f"^{name}: expected") as caught:
-        defaults_from({name: found})
+        default_options({name: found})
 
     assert len(str(caught.value)) < 400
 
@@ -324,24 +331,24 @@ def test_a_variable_that_cannot_be_meant_is_an_error_that_names_it(name: str, fo
 @pytest.mark.parametrize(
     ("given", "defaults", "sent"),
     [
-        pytest.param({"max_retries": 2, "strategy": None}, OptionDefaults(), {"max_retries": 2}, id="what was given"),
+        pytest.param({"max_retries": 2, "strategy": None}, OutputOptions(), {"max_retries": 2}, id="what was given"),
         pytest.param(
             {"strategy": "native"},
-            OptionDefaults(5, False),
+            OutputOptions(5, False),
             {"strategy": "native", "max_retries": 5, "extract_json": False},
             id="defaults of another place",
         ),
-        pytest.param({"max_retries": 1}, OptionDefaults(5), {"max_retries": 1}, id="given before defaults"),
+        pytest.param({"max_retries": 1}, OutputOptions(5), {"max_retries": 1}, id="given before defaults"),
         pytest.param(
-            {"strategy": "extract"}, OptionDefaults(5, False), {"strategy": "extract"}, id="extraction has its own"
+            {"strategy": "extract"}, OutputOptions(5, False), {"strategy": "extract"}, id="extraction has its own"
         ),
         pytest.param(
-            {"strict_json_only": True}, OptionDefaults(), {"strict_json_only": True}, id="nothing that contradicts"
+            {"strict_json_only": True}, OutputOptions(), {"strict_json_only": True}, id="nothing that contradicts"
         ),
     ],
 )
 def test_what_is_sent_means_there_what_it_means_here(
-    given: dict[str, Any] | None, defaults: OptionDefaults, sent: dict[str, Any]
+    given: dict[str, Any] | None, defaults: OutputOptions, sent: dict[str, Any]
 ) -> None:
     assert options_to_send(given, defaults) == sent
     assert options_from(sent) == options_from(given, defaults)

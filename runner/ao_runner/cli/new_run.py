@@ -1,0 +1,190 @@
+"""What a command line says of a run, as the request that every door makes; `ao run`, `ao resume` and `ao submit`."""
+
+import os
+import stat
+import sys
+from dataclasses import replace
+from typing import Any, Final
+
+import click
+from pydantic import JsonValue
+
+from ao_protocol.contracts import Problem
+from ao_protocol.contracts.contract import PLACE as OPTIONS_PLACE
+from ao_protocol.documents import Blueprint
+from ao_protocol.json_path import ROOT, below
+from ao_protocol.wire import JsonObject
+from ao_protocol.written import NotInteroperable, check_interoperable, decode_text, parse_json
+from ao_runner.blueprints.loading import LoadedBlueprint, load_object, oddities
+from ao_runner.cli.options import RunArguments, split_pair
+from ao_runner.cli.printing import show_remarks
+from ao_runner.profiles import Profile, with_whole_path
+from ao_runner.runs.submission import Accepted, NewRun, Reason, Reception, RunRefused, accept
+from ao_runner.store.store import Store
+
+STDIN: Final = "-"
+MISSING_PROMPT: Final = "Missing prompt: use -p TEXT, or pipe it in."
+
+
+def show_oddities(loaded: LoadedBlueprint) -> None:
+    """Report the fields of a blueprint, and the keywords of its schemas, that are ignored."""
+    if odd := oddities(loaded):
+        show_remarks(str(loaded.path), odd)
+
+
+def configuration_from(given: RunArguments, profile: Profile) -> JsonObject:
+    """Return the executor's configuration on the command line, and report unknown settings.
+
+    Raises:
+        SettingRefused: The executor has no such setting.
+        DescribeFailed: The executor does not describe itself.
+    """
+    config = {} if given["config_file"] is None else load_object(given["config_file"])
+    is_set = any(
+        given.get(name) not in (None, ()) for name in ("settings", "model", "permission_mode", "allowed_tools")
+    )
+    if not (config or profile.config or is_set):
+        return config
+    from ao_runner.cli.settings import show_unknown_settings, with_settings
+
+    show_unknown_settings(profile, config, given["config_file"])
+    return with_settings(config, given, profile) if is_set else config
+
+
+def collect_parameters(blueprint: Blueprint, given: RunArguments) -> JsonObject:
+    """Return the parameters of a start: the file's, then each `--param`, then the prompt.
+
+    They are validated with the run. Those that the agent would not receive are reported on stderr.
+    """
+    schema = blueprint.parameters_schema
+    parameters = {} if given["params_file"] is None else load_object(given["params_file"])
+    prompt = given["prompt"]
+    for pair in given["pairs"]:
+        name, value = _parse_pair(pair, schema)
+        parameters[name] = value
+    if prompt is None and not parameters and schema is None:
+        prompt = _prompt_from_pipe()
+        if prompt is None and blueprint.type == "autonomous":
+            raise click.UsageError(MISSING_PROMPT)
+    if prompt is not None:
+        parameters["prompt"] = _read_prompt(prompt)
+    if schema is None and blueprint.type == "autonomous" and parameters.keys() > {"prompt"}:
+        idle = "ignored; an agent without a parameters_schema takes only 'prompt'"
+        show_remarks("parameters", [f"{below(ROOT, name)}: {idle}" for name in parameters if name != "prompt"])
+    check_interoperable(parameters, place="parameters")
+    return parameters
+
+
+def required_prompt(prompt: str | None) -> str:
+    """Return the prompt of a session's next run: from the option, or from stdin.
+
+    Raises:
+        click.UsageError: The prompt is missing.
+    """
+    found = _prompt_from_pipe() if prompt is None else _read_prompt(prompt)
+    if not found:
+        raise click.UsageError(MISSING_PROMPT)
+    return found
+
+
+def _read_prompt(prompt: str) -> str:
+    return _piped_text() if prompt == STDIN else prompt
+
+
+def _piped_text() -> str:
+    return decode_text(sys.stdin.buffer.read(), "the prompt on stdin: ").replace("\r\n", "\n")
+
+
+def _prompt_from_pipe() -> str | None:
+    """Return the text of stdin; None if it is empty, or not a pipe, file or socket, such as a terminal or /dev/null."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return None
+    if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
+        return None
+    return _piped_text() or None
+
+
+def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
+    """Parse `K=V`. V is text, unless the schema gives K a type other than string: then V is JSON.
+
+    Raises:
+        click.BadParameter: The `=` is missing, or V is not valid JSON.
+    """
+    name, text = split_pair(pair, "--param")
+    described: Any = schema or {}
+    for key in ("properties", name, "type"):
+        described = described.get(key) if isinstance(described, dict) else None
+    types = [item for item in (described if isinstance(described, list) else [described]) if isinstance(item, str)]
+    if not types or "string" in types:
+        return name, text
+    try:
+        return name, parse_json(text)
+    except NotInteroperable as error:
+        hint = f"{name} has the type {' or '.join(types)}, and {text[:80]!r} is not JSON that a run can carry: {error}"
+        raise click.BadParameter(hint, param_hint="--param") from error
+
+
+def new_run(given: RunArguments, **fields: Any) -> NewRun:  # noqa: ANN401  # those that are not options
+    """Return the request of a command line: its options, and the fields that the command itself knows."""
+    options: dict[str, JsonValue] = {}
+    for pair in given["output_options"]:
+        key, text = split_pair(pair, "--output-option")
+        try:
+            options[key] = parse_json(text)
+        except NotInteroperable:
+            options[key] = text
+    profile, file = given.get("profile"), given["output_schema"]
+    return NewRun(
+        profile=None if profile is None else with_whole_path(profile),
+        output_schema=None if file is None else load_object(file),
+        output_schema_name=given["output_schema_name"],
+        output_schema_options=options,
+        no_schema=given["no_schema"],
+        keep_rejected=given["keep_rejected"],
+        timeout_seconds=given["timeout"],
+        metadata={} if given["traceparent"] is None else {"traceparent": given["traceparent"]},
+        is_simulated=given["model_script"] is not None,
+        **fields,
+    )
+
+
+def accepted_from(asked: NewRun, given: RunArguments, store: Store, *, is_queued: bool = False) -> Accepted:
+    """Return the accepted run of a command line, and report what in its schema has no effect.
+
+    Raises:
+        RunRefused: It is refused; the message names options of the command line in place of paths.
+        UnacceptableSchema: The schema is not acceptable.
+        SchemaNotFound: No named schema has this name.
+    """
+    if asked.output_schema is not None:
+        from ao_runner.named_schemas.vetting import remarks_on, vet
+
+        vet(str(given["output_schema"]), asked.output_schema)
+        show_remarks(str(given["output_schema"]), remarks_on(asked.output_schema))
+    try:
+        return accept(asked, Reception(os.environ, given["home"], str(given.get("project_dir", "")), store, is_queued))
+    except RunRefused as error:
+        raise replace(error, message=_in_options(error)) from error
+
+
+_OPTIONS: Final = {
+    "$.output_schema": "--output-schema",
+    "$.output_schema_name": "--output-schema-name",
+    OPTIONS_PLACE: "--output-option",
+    "$.no_schema": "--no-schema",
+}
+
+
+def _in_options(error: RunRefused) -> str:
+    """Return the message of a refusal with options of the command line instead of paths in the request."""
+    if error.reason is Reason.PARAMETERS:
+        return f"{error}. Nothing was queued; correct -p, --param or --params."
+    return "; ".join(map(_as_typed, error.problems)) or str(error)
+
+
+def _as_typed(problem: Problem) -> str:
+    path, dot, name = problem.path.partition(f"{OPTIONS_PLACE}.")
+    option = f"{_OPTIONS[OPTIONS_PLACE]} {name}" if dot else _OPTIONS.get(path)
+    return str(problem) if option is None else f"{option}: {problem.message}"

@@ -1,0 +1,489 @@
+"""Accept a request for a run: the one place where a request becomes a session and a run.
+
+Command line, HTTP, MCP, pipe, Python and coordinators translate what they were given into a `NewRun`. `accept` checks
+it and returns what is stored or performed: fields, refusals and their paths are the same wherever a run is asked for.
+"""
+
+import json
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue, ValidationError
+
+from ao_protocol.contracts import InvalidOptions, InvalidSchema, Problem, SchemaSource
+from ao_protocol.contracts.contract import (
+    ContractOverridden,
+    Demand,
+    OutputContract,
+    default_options,
+    demand_of,
+    options_to_send,
+    resolve_contract,
+)
+from ao_protocol.documents import Blueprint
+from ao_protocol.framing import MAX_INVOCATION_BYTES
+from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, is_identifier
+from ao_protocol.inputs import PROMPT_SCHEMA, ParametersInvalid, check_against
+from ao_protocol.wire import JsonObject, problems_of
+from ao_protocol.written import check_interoperable
+from ao_runner.blueprints.loading import LoadedBlueprint, understand_blueprint
+from ao_runner.blueprints.placeholders import with_stand_ins
+from ao_runner.discovery import Executor, ExecutorNotFound, locate_executor
+from ao_runner.errors import RunnerError
+from ao_runner.profiles import InvalidProfile, ProfileNotFound, load_profile
+from ao_runner.store.records import (
+    OPEN_STATUSES,
+    ExecutionMode,
+    Placement,
+    QueuedRun,
+    RowDamaged,
+    Run,
+    Session,
+    SessionUnknown,
+    timestamp,
+)
+from ao_runner.store.store import Store
+
+DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
+"""The default executor for each type of agent."""
+MAX_SHOWN_CHARACTERS: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A request for a run. Fields without a default in the request have the default here."""
+
+    parameters: JsonObject
+    """Those of the agent's `parameters_schema`, else `{prompt}`; empty with `input_responses`."""
+    blueprint: LoadedBlueprint | None = None
+    """The agent of a new session; None continues `session_id`."""
+    session_id: str | None = None
+    """The session to continue, or the id of the new one."""
+    run_id: str | None = None
+    executor_session_id: str | None = None
+    """The executor's own id of a session that another coordinator knows: the run resumes it."""
+    created_at: str | None = None
+    """When such a session was created."""
+    project_dir: str | None = None
+    """The folder that the agent works in; by default that of the place where the request arrives."""
+    executor_config: JsonObject = field(default_factory=dict)
+    executor: Executor | None = None
+    """The executor of a new session if no profile names it."""
+    profile: str | None = None
+    """The profile or executor that performs the run; by default the session's, or that of the agent's type."""
+    output_schema: JsonObject | None = None
+    output_schema_name: str | None = None
+    output_schema_options: JsonObject = field(default_factory=dict)
+    no_schema: bool = False
+    """Whether the answer is free text, although the agent has a default schema."""
+    keep_rejected: bool = True
+    """Whether answers that do not fit are stored with the run."""
+    timeout_seconds: float | None = None
+    metadata: JsonObject = field(default_factory=dict)
+    model_script: str | None = None
+    """The model script, as JSON, that answers instead of a model."""
+    is_simulated: bool = False
+    """Whether a script answers that the place of the request plays itself."""
+    requires: tuple[str, ...] = ()
+    priority: int = 0
+    not_before: str | None = None
+    requeue: bool = False
+    parent_session_id: str | None = None
+    execution_mode: ExecutionMode | None = None
+
+    @property
+    def has_script(self) -> bool:
+        """Whether a model script answers instead of a model."""
+        return self.is_simulated or self.model_script is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Reception:
+    """The place where requests arrive."""
+
+    environ: Mapping[str, str]
+    home: Path
+    project_dir: str
+    store: Store | None = None
+    """The store of sessions and named schemas; None for a place that has neither."""
+    is_queued: bool = True
+    """Whether runs are queued, so that parameters that do not fit are refused here; otherwise the run itself does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A checked run: what is stored, and performed here or by a worker."""
+
+    session: Session
+    queued: QueuedRun
+    is_new_session: bool
+    attempts: int | None = None
+    """The maximum number of answers; None without a contract, or if the agent is not asked again."""
+
+    @property
+    def run(self) -> Run:
+        """The run itself."""
+        return self.queued.run
+
+    def enqueue(self, store: Store) -> None:
+        """Queue the run, as a step of a transaction.
+
+        Raises:
+            ConstraintBroken: The session exists.
+            SessionUnknown: The session was deleted meanwhile.
+        """
+        if self.is_new_session:
+            store.add_session(self.session)
+        elif self.run.parent_session_id is not None:
+            store.set_parent(self.run.session_id, self.run.parent_session_id)
+        else:
+            store.resolve(self.run.session_id)
+        store.enqueue(self.queued)
+
+
+class Reason(StrEnum):
+    """Why a request is refused, for programs."""
+
+    OWN_PARENT = "own_parent"
+    PARENT_NOT_FOUND = "parent_not_found"
+    INVALID_SESSION_ID = "invalid_session_id"
+    SESSION_EXISTS = "session_exists"
+    STATELESS = "procedural_agent_no_resume"
+    PARAMETERS = "parameter_validation_failed"
+    TIMEOUT = "invalid_timeout"
+    TWO_SCHEMAS = "two_schemas"
+    OPTIONS = "invalid_options"
+    CONTRACT = "contract_refused"
+    NO_STORE = "no_store"
+    CANNOT_RESUME = "cannot_resume"
+    TOO_LARGE = "too_large"
+
+
+@dataclass(eq=False)
+class RunRefused(RunnerError):
+    """A request that cannot become a run. `problems` has the path in the request of each fault, if it has one."""
+
+    reason: Reason
+    message: str
+    problems: Sequence[Problem] = ()
+    facts: JsonObject = field(default_factory=dict)
+    """Further facts for programs."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def new_run_id() -> str:
+    """Return a unique run id."""
+    return f"run_{secrets.token_hex(8)}"
+
+
+def new_session_id() -> str:
+    """Return a unique session id."""
+    return f"ses_{secrets.token_hex(8)}"
+
+
+def accept(asked: NewRun, at: Reception) -> Accepted:
+    """Check a request, and return the session and the run that it becomes. Nothing is written.
+
+    Raises:
+        RunRefused: Something is missing, unknown or does not fit.
+        SessionUnknown: There is no such session.
+        SchemaNotFound: No named schema has this name.
+        UnacceptableSchema: The schema is not acceptable.
+        NotInteroperable: A document holds what no invocation can.
+    """
+    for name in ("parameters", "metadata", "executor_config", "output_schema", "output_schema_options"):
+        check_interoperable(getattr(asked, name), place=f"$.{name}")
+    seconds = asked.timeout_seconds
+    if seconds is not None and not (isinstance(seconds, float | int) and 0 < seconds < math.inf):
+        problem = Problem("$.timeout_seconds", f"expected a number of seconds greater than 0, found {seconds!r}")
+        raise RunRefused(Reason.TIMEOUT, str(problem), [problem])
+    _check_parent(asked, at)
+    if asked.blueprint is None:
+        session = _session_to_continue(asked, at)
+        blueprint = blueprint_of(session)
+    else:
+        session = _new_session(asked, asked.blueprint, at)
+        blueprint = asked.blueprint.blueprint
+    is_new = asked.blueprint is not None and asked.executor_session_id is None
+    if at.is_queued:
+        _check_parameters(blueprint.parameters_schema if is_new else None, asked, blueprint)
+    record, contract = _answer_asked_for(asked, blueprint, at)
+    run = Run(
+        run_id=asked.run_id or new_run_id(),
+        session_id=session.session_id,
+        mode="start" if is_new else "resume",
+        parameters=asked.parameters,
+        started_at=timestamp(),
+        status="queued",
+        contract=record,
+        parent_session_id=asked.parent_session_id,
+        execution_mode=asked.execution_mode,
+    )
+    profile = asked.profile or session.profile or session.executor_path
+    placement = Placement(asked.requires, asked.priority, asked.not_before)
+    queued = QueuedRun(
+        run, profile, asked.timeout_seconds, asked.metadata, asked.model_script, placement, asked.requeue
+    )
+    _check_size(session, queued)
+    is_asked_again = contract is not None and blueprint.type == "autonomous"
+    attempts = contract.max_retries + 1 if contract is not None and is_asked_again else None
+    return Accepted(session, queued, is_new, attempts)
+
+
+def _check_parent(asked: NewRun, at: Reception) -> None:
+    parent = asked.parent_session_id
+    if parent is None or at.store is None:
+        return
+    if parent == asked.session_id:
+        raise RunRefused(Reason.OWN_PARENT, "a session cannot be its own parent")
+    if not at.store.session_exists(parent):
+        raise RunRefused(Reason.PARENT_NOT_FOUND, f"Parent session {shown(parent)} not found")
+
+
+def _new_session(asked: NewRun, loaded: LoadedBlueprint, at: Reception) -> Session:
+    """Return the session that a run begins, or that of another coordinator which this place does not store."""
+    wanted = asked.session_id
+    if wanted is not None and not is_identifier(wanted):
+        message = f"session_id: expected at most {MAX_IDENTIFIER_BYTES} bytes as JSON"
+        raise RunRefused(Reason.INVALID_SESSION_ID, message, [Problem("$.session_id", message)])
+    if wanted is not None and at.store is not None and at.store.session_exists(wanted):
+        raise RunRefused(Reason.SESSION_EXISTS, f"Session {shown(wanted)} already exists")
+    profile = asked.profile
+    if profile is None and asked.executor is None:
+        profile = DEFAULT_EXECUTORS[loaded.blueprint.type]
+    executor = asked.executor if profile is None or asked.executor is not None else _executor_of(profile, at)
+    assert executor is not None, "a profile or an executor is known"  # noqa: S101
+    return Session(
+        session_id=wanted or new_session_id(),
+        created_at=asked.created_at or timestamp(),
+        executor_name=executor.name,
+        executor_path=str(executor.path),
+        project_dir=asked.project_dir or at.project_dir,
+        blueprint=loaded.document,
+        executor_config=_with_commands_folder(asked.executor_config, loaded),
+        executor_session_id=asked.executor_session_id,
+        profile=profile,
+        is_simulated=asked.has_script,
+        parent_session_id=asked.parent_session_id,
+    )
+
+
+def _executor_of(profile: str, at: Reception) -> Executor:
+    """Return the executor of a profile; a profile that this host does not have belongs to workers elsewhere."""
+    try:
+        return locate_executor(load_profile(profile, at.home, at.environ).executor)
+    except (ProfileNotFound, InvalidProfile, ExecutorNotFound):
+        return Executor(profile, Path(profile))
+
+
+def _with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:
+    """Return the configuration; by default, the commands of a procedural agent are in the folder of its blueprint."""
+    if loaded.blueprint.type != "procedural" or "commands_dir" in config:
+        return config
+    return {**config, "commands_dir": str(loaded.path.resolve().parent)}
+
+
+def _session_to_continue(asked: NewRun, at: Reception) -> Session:
+    if asked.session_id is None or at.store is None:
+        raise RunRefused(Reason.NO_STORE, "session_id is required to continue a session")
+    session = at.store.find_session(asked.session_id)
+    if session.blueprint.get("type") == "procedural":
+        message = "Procedural agents are stateless and cannot be resumed"
+        raise RunRefused(Reason.STATELESS, message, facts={"agent_name": session.agent_name})
+    is_open = any(run.status in OPEN_STATUSES for run in at.store.list_runs(session.session_id))
+    if (reason := _why_not_resumable(session, is_open=is_open, has_script=asked.has_script)) is not None:
+        raise RunRefused(Reason.CANNOT_RESUME, f"session {session.session_id} {reason}")
+    return session
+
+
+def _why_not_resumable(session: Session, *, is_open: bool, has_script: bool) -> str | None:
+    if session.executor_session_id is None and not is_open:
+        return (
+            f"cannot be resumed: its executor, {session.executor_name}, never announced a session id. "
+            "Start a new session with `ao run` or `ao submit`"
+        )
+    if session.is_simulated and not has_script:
+        return (
+            "was created with a model script, so a real model does not know it. "
+            "Add --model-script FILE, or start a new one with `ao run`"
+        )
+    if has_script and not session.is_simulated:
+        return "was created with a real model, so a script cannot continue it. Omit --model-script"
+    return None
+
+
+def blueprint_of(session: Session) -> Blueprint:
+    """Return the blueprint of a stored session, with stand-ins for its placeholders.
+
+    Raises:
+        RowDamaged: The stored blueprint is not valid.
+    """
+    try:
+        return Blueprint.model_validate(with_stand_ins(session.blueprint))
+    except ValidationError as error:
+        problems = "; ".join(str(problem) for problem in problems_of(error, session.blueprint))
+        raise RowDamaged("session", session.session_id, f"column blueprint holds no blueprint: {problems}") from error
+
+
+def _check_parameters(schema: JsonObject | None, asked: NewRun, blueprint: Blueprint) -> None:
+    if schema is None and blueprint.type == "procedural":
+        return
+    try:
+        with suppress(InvalidSchema):  # the run fails with the reason
+            check_against(schema, asked.parameters)
+    except ParametersInvalid as error:
+        facts: JsonObject = {"parameters_schema": PROMPT_SCHEMA if schema is None else schema}
+        raise RunRefused(Reason.PARAMETERS, str(error), error.problems, facts) from error
+
+
+NO_CONTRACT: Final[JsonObject] = {"source": "none"}
+"""The record of a run whose caller wants free text, even if the blueprint has a default schema."""
+
+
+def _answer_asked_for(
+    asked: NewRun, blueprint: Blueprint, at: Reception
+) -> tuple[JsonObject | None, OutputContract | None]:
+    """Return the contract of the run, as it is stored and sent, and as it holds; None if there is none.
+
+    The record has `source`, `schema`, `schema_name`, `options` and `keep_rejected`, as far as they are set. Problems of
+    the blueprint's own schema are reported by the run.
+    """
+    schema, source, options = _schema_asked_for(asked, at)
+    demand = demand_of(blueprint, schema, source, options)
+    contract: OutputContract | None = None
+    if asked.no_schema:
+        record: JsonObject | None = _no_contract(asked, demand)
+    else:
+        if options and not demand.has_schema and demand.authoritative is None:
+            problem = Problem("$.output_schema_options", "needs an output schema, and there is none")
+            raise RunRefused(Reason.CONTRACT, str(problem), [problem])
+        try:
+            with suppress(InvalidSchema):
+                contract = resolve_contract(demand, at.environ)
+            record = _record_of(demand, asked.output_schema_name, at.environ)
+        except ContractOverridden as error:
+            raise RunRefused(Reason.CONTRACT, str(error), [error.problem]) from error
+        except InvalidOptions as error:
+            raise RunRefused(Reason.OPTIONS, str(error), error.problems) from error
+    return (record if asked.keep_rejected else {**(record or {}), "keep_rejected": False}), contract
+
+
+def _schema_asked_for(asked: NewRun, at: Reception) -> tuple[JsonObject | None, SchemaSource, JsonObject]:
+    name, schema = asked.output_schema_name, asked.output_schema
+    if name is not None and schema is not None:
+        problem = Problem("$.output_schema_name", "contradicts output_schema; expected one of them")
+        raise RunRefused(Reason.TWO_SCHEMAS, str(problem), [problem])
+    if name is not None:
+        from ao_runner.named_schemas.registry import SchemaRegistry
+
+        if at.store is None:
+            problem = Problem("$.output_schema_name", "needs a store of schemas, and there is none; use output_schema")
+            raise RunRefused(Reason.NO_STORE, str(problem), [problem])
+        return SchemaRegistry(at.store).get(name).schema, SchemaSource.NAMED, asked.output_schema_options
+    if schema is not None:
+        from ao_runner.named_schemas.vetting import vet
+
+        vet("output_schema", schema)
+    return schema, SchemaSource.INLINE, asked.output_schema_options
+
+
+def _no_contract(asked: NewRun, demand: Demand) -> JsonObject:
+    if demand.schema is not None or asked.output_schema_options:
+        problem = Problem("$.no_schema", "asks for free text; omit it, or omit the other options of the output")
+    elif demand.authoritative is not None:
+        problem = Problem("$.no_schema", "the agent's designer demands a schema of every answer, which always holds")
+    else:
+        return NO_CONTRACT
+    raise RunRefused(Reason.CONTRACT, str(problem), [problem])
+
+
+def _record_of(demand: Demand, schema_name: str | None, environ: Mapping[str, str]) -> JsonObject | None:
+    """Return the record of a demand; None if only the designer has one and the caller sets no options."""
+    options = dict(demand.options or {})
+    if demand.authoritative is not None:
+        return {"source": str(SchemaSource.BLUEPRINT), "options": options} if options else None
+    if demand.schema is not None:
+        record: JsonObject = {"source": str(demand.source), "schema": dict(demand.schema)}
+        record |= {} if schema_name is None else {"schema_name": schema_name}
+    elif demand.default is not None:
+        record = {"source": str(SchemaSource.DEFAULT), "schema": dict(demand.default)}
+        options = {**(demand.default_options or {}), **options}
+    else:
+        return None
+    return {**record, "options": options_to_send(options, default_options(environ))}
+
+
+def demand_on(run: Run, blueprint: Blueprint) -> Demand:
+    """Return the whole demand on the answer of a stored run: the recorded one, and that of its agent's designer."""
+    record = run.contract or {}
+    schema, options = record.get("schema"), record.get("options")
+    is_callers = isinstance(schema, dict) and record.get("source") in {SchemaSource.INLINE, SchemaSource.NAMED}
+    source = SchemaSource.NAMED if record.get("source") == SchemaSource.NAMED else SchemaSource.INLINE
+    return demand_of(
+        blueprint,
+        schema if is_callers and isinstance(schema, dict) else None,
+        source,
+        options if isinstance(options, dict) else None,
+    )
+
+
+def _check_size(session: Session, queued: QueuedRun) -> None:
+    """Refuse a run if its invocation would be too large (AOX-237).
+
+    The parameters of a model are in it twice, the second time as its prompt.
+    """
+    run = queued.run
+    parts: list[object] = [session.blueprint, session.executor_config, run.parameters, run.contract, queued.metadata]
+    parts += [] if session.blueprint.get("type") == "procedural" else [run.parameters]
+    size = len(json.dumps(parts, ensure_ascii=False).encode())
+    if size > MAX_INVOCATION_BYTES:
+        most = f"{MAX_INVOCATION_BYTES} are the most; put large texts into files"
+        raise RunRefused(Reason.TOO_LARGE, f"the invocation of the run would have {size} bytes, and {most}")
+
+
+def repetition_of(queued: QueuedRun, session: Session) -> NewRun:
+    """Return the request that asks the same as a stored run: in a new session if it began one.
+
+    Its time, `not_before`, is over, and does not return.
+    """
+    run, record = queued.run, queued.run.contract or {}
+    schema, name, options = record.get("schema"), record.get("schema_name"), record.get("options")
+    is_new, source = run.mode == "start", record.get("source")
+    is_callers = source in {SchemaSource.INLINE, SchemaSource.NAMED}
+    return NewRun(
+        parameters=run.parameters,
+        blueprint=understand_blueprint(Path(session.agent_name), session.blueprint) if is_new else None,
+        session_id=None if is_new else run.session_id,
+        project_dir=session.project_dir if is_new else None,
+        executor_config=session.executor_config if is_new else {},
+        profile=queued.profile,
+        output_schema=schema if is_callers and name is None and isinstance(schema, dict) else None,
+        output_schema_name=str(name) if is_callers and name is not None else None,
+        output_schema_options=options if isinstance(options, dict) else {},
+        no_schema=source == NO_CONTRACT["source"],
+        keep_rejected=record.get("keep_rejected") is not False,
+        timeout_seconds=queued.timeout_seconds,
+        metadata=queued.metadata or {},
+        model_script=queued.model_script,
+        requires=queued.placement.requires,
+        priority=queued.placement.priority,
+        requeue=queued.requeue,
+        parent_session_id=run.parent_session_id,
+        execution_mode=run.execution_mode,
+    )
+
+
+def shown(name: str) -> str:
+    """Return a name of a client in quotation marks, shortened."""
+    return repr(name[:MAX_SHOWN_CHARACTERS])
+
+
+__all__ = ["JsonValue", "SessionUnknown"]
