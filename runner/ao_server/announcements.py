@@ -12,6 +12,7 @@ from fastapi import HTTPException
 
 from ao_protocol.callbacks import STOPPED, ChildEnd, callback_prompt, text_of_result
 from ao_protocol.events import Failure, Result
+from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.runs.submission import NewRun
@@ -65,7 +66,7 @@ def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
             in_order = sorted(states, key=lambda state: (state.run.ended_at or "", state.number))
             ends = [_end_of(store, state) for state in in_order]
             if ends:
-                prompt = {"prompt": callback_prompt(ends)}
+                prompt: JsonObject = {"prompt": callback_prompt(ends)}
                 resume = NewRun(session_id=parent, parameters=prompt, model_script=hosting.model_script)
                 accepted(store, resume, hosting).enqueue(store)
         except (StoreUnwritable, StoreUnusable):

@@ -73,9 +73,8 @@ async def submitted(
     context: ServerContext, wanted: Sequence[RunBody | NewRun], key: str | None = None, response: Response | None = None
 ) -> list[JsonObject]:
     """Check runs, queue them together, and return the ids and the status of each. A repetition returns them again."""
-    digest = await asyncio.to_thread(
-        lambda: digest_of([run.model_dump(mode="json") for run in wanted if isinstance(run, RunBody)])
-    )
+    bodies = [run for run in wanted if isinstance(run, RunBody)]
+    digest = await asyncio.to_thread(lambda: digest_of([run.model_dump(mode="json") for run in bodies]))
 
     def check(store: Store) -> list[JsonObject] | list[Accepted]:
         return _answer_to(store, key, digest) or [accepted(store, run, context.hosting) for run in wanted]

@@ -44,7 +44,8 @@ def supervision_of(child: Child, number: int, project: Path, sink: Sink) -> Supe
     session = Session(f"ses_{number}", "now", EXECUTOR.name, str(EXECUTOR.path), str(project), {"name": "a"})
     run = Run(f"run_{number}", session.session_id, "start", {"prompt": f"number {number}"}, "now")
     identity = RunIdentity(run.run_id, session.session_id, ExecutorIdentity(name="x", version="1"))
-    child.stdin.send(encode_line(invocation_of(RunRequest(session, run, EXECUTOR, ENVIRON, grace_periods=PATIENT))))
+    request = RunRequest(session, run, EXECUTOR, ENVIRON, grace_periods=PATIENT)
+    child.stdin.send(encode_line(invocation_of(request, session, "3.0", has_inputs=False)))
     return Supervision(child, Conversation(identity, 1024 * 1024, timestamp), sink)
 
 

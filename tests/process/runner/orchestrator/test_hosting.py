@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ import pytest
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Assignment
-from ao_runner.discovery import Executor
 from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.run_events import RunKey
-from ao_runner.runs.run_request import RunRequest, redactor_of
+from ao_runner.runs.run_request import Served, redactor_of
 from ao_runner.store.records import Run, Session
 from ao_runner.worker.assignment import Host, served_order
 from tests.process.runner.orchestrator.calling import play
@@ -26,10 +24,10 @@ ASKING: JsonObject = {"name": "boss", "mcp_servers": {"orchestrator": {"url": "$
 COORDINATOR = "http://127.0.0.1:9"
 
 
-def order(run_id: str = "run_1", blueprint: JsonObject = ASKING) -> RunRequest:
+def assigned(run_id: str = "run_1", blueprint: JsonObject = ASKING) -> Assignment:
     session = Session("ses_1", "2026-01-01T00:00:00Z", "echo", "echo", "/srv", blueprint)
     run = Run(run_id, "ses_1", "start", {}, "2026-01-01T00:00:00Z")
-    return RunRequest(session, run, Executor("echo", Path("echo")), {})
+    return Assignment(RunKey(run_id, 1), session, run)
 
 
 def hosting(
@@ -49,28 +47,28 @@ def hosting(
 
 
 @pytest.mark.parametrize(
-    ("coordinator", "wanted"),
+    ("coordinator", "blueprint", "known"),
     [
-        pytest.param("local", order(), id="no http coordinator"),
-        pytest.param(COORDINATOR, order(blueprint={"name": "helper"}), id="nobody asks for it"),
-        pytest.param(COORDINATOR, replace(order(), runner_values={SERVER: "http://elsewhere/mcp"}), id="given"),
+        pytest.param("local", ASKING, {}, id="no http coordinator"),
+        pytest.param(COORDINATOR, {"name": "helper"}, {}, id="nobody asks for it"),
+        pytest.param(COORDINATOR, ASKING, {SERVER: "http://elsewhere/mcp"}, id="given"),
     ],
 )
-def test_nothing_is_hosted_that_is_not_needed(coordinator: str, wanted: RunRequest) -> None:
+def test_nothing_is_hosted_that_is_not_needed(coordinator: str, blueprint: JsonObject, known: dict[str, str]) -> None:
     async def story(one: OrchestratorHosting) -> None:
-        async with one.serving(wanted) as served:
-            assert served is wanted
+        async with one.serving(assigned(blueprint=blueprint), known) as served:
+            assert served == Served()
 
     assert hosting(story, coordinator) == []
 
 
 def test_runs_share_a_server_whose_address_for_them_ends_with_them() -> None:
     async def story(one: OrchestratorHosting) -> None:
-        async with one.serving(order("run_1")) as first, one.serving(order("run_2")) as second:
-            address = first.runner_values[SERVER]
-            assert second.runner_values[SERVER] == address
-        async with one.serving(order("run_3")) as third, httpx.AsyncClient(verify=False) as http:  # noqa: S501
-            assert third.runner_values[SERVER] != address
+        async with one.serving(assigned("run_1"), {}) as first, one.serving(assigned("run_2"), {}) as second:
+            address = first.values[SERVER]
+            assert second.values[SERVER] == address
+        async with one.serving(assigned("run_3"), {}) as third, httpx.AsyncClient(verify=False) as http:  # noqa: S501
+            assert third.values[SERVER] != address
             assert (await http.post(address)).status_code == 404
 
     assert len(hosting(story)) == 1
@@ -78,17 +76,17 @@ def test_runs_share_a_server_whose_address_for_them_ends_with_them() -> None:
 
 def test_the_next_turn_of_a_kept_process_has_the_same_address() -> None:
     async def story(one: OrchestratorHosting) -> None:
-        async with one.serving(order("run_1")) as first:
+        async with one.serving(assigned("run_1"), {}) as first:
             pass
-        async with one.serving(order("run_2")) as second:
-            assert second.runner_values == first.runner_values
+        async with one.serving(assigned("run_2"), {}) as second:
+            assert second.values == first.values
 
     hosting(story, kept=frozenset({"ses_1"}))
 
 
-def test_the_token_is_taken_out_of_events_and_never_told() -> None:
+def test_the_token_is_taken_out_of_events_and_never_told(tmp_path: Path) -> None:
     async def story(one: OrchestratorHosting) -> None:
-        async with one.serving(order()) as served:
+        async with served_order(assigned(), Host(tmp_path, {}, "echo", hosting=one)) as served:
             address = served.runner_values[SERVER]
             token = address.split("/")[3]
             tokens.append(token)
@@ -99,9 +97,9 @@ def test_the_token_is_taken_out_of_events_and_never_told() -> None:
     assert not any(tokens[0] in sentence for sentence in told)
 
 
-def test_a_run_is_refused_where_the_server_cannot_be_had() -> None:
+def test_a_run_is_refused_where_the_server_cannot_be_had(tmp_path: Path) -> None:
     async def story(one: OrchestratorHosting) -> None:
-        async with one.serving(order()) as served:
+        async with served_order(assigned(), Host(tmp_path, {}, "echo", hosting=one)) as served:
             assert "the token holds characters that no header may" in str(served.refusal)
 
     async def whole() -> None:
@@ -113,10 +111,8 @@ def test_a_run_is_refused_where_the_server_cannot_be_had() -> None:
 
 def test_a_worker_s_runs_are_served(tmp_path: Path) -> None:
     async def story(one: OrchestratorHosting) -> None:
-        wanted = order()
-        assignment = Assignment(RunKey("run_1", 1), wanted.session, wanted.run)
         host = Host(tmp_path, {}, "echo", {"region": "eu"}, hosting=one)
-        async with served_order(assignment, host) as served:
+        async with served_order(assigned(), host) as served:
             assert served.refusal is None
             assert served.runner_values["region"] == "eu"
             assert served.runner_values[SERVER].startswith("http://127.0.0.1:")
