@@ -104,12 +104,12 @@ class Submission:
         """
         run = self.queued.run
         if self.new_session is not None:
-            store.add_session(self.new_session)
+            store.sessions.add(self.new_session)
         elif run.parent_session_id is not None:
-            store.set_parent(run.session_id, run.parent_session_id)
+            store.sessions.set_parent(run.session_id, run.parent_session_id)
         else:
-            store.resolve(run.session_id)
-        store.enqueue(self.queued)
+            store.sessions.resolve(run.session_id)
+        store.queue.add(self.queued)
 
 
 def checked(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
@@ -128,7 +128,7 @@ def checked(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
 def _check_parent(store: Store, wanted: NewRun, parent: str) -> None:
     if parent == wanted.session_id:
         raise refusal(HTTPStatus.BAD_REQUEST, "own_parent", "a session cannot be its own parent")
-    if not store.session_exists(parent):
+    if not store.sessions.exists(parent):
         message = f"Parent session {shown(parent)} not found"
         raise refusal(HTTPStatus.BAD_REQUEST, "parent_not_found", message)
 
@@ -137,7 +137,7 @@ def _first_run(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
     if wanted.session_id is not None and not is_identifier(wanted.session_id):
         message = f"session_id: expected at most {MAX_IDENTIFIER_BYTES} bytes as JSON"
         raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_session_id", message)
-    if wanted.session_id is not None and store.session_exists(wanted.session_id):
+    if wanted.session_id is not None and store.sessions.exists(wanted.session_id):
         raise HTTPException(HTTPStatus.CONFLICT, f"Session {shown(wanted.session_id)} already exists")
     agent = None if wanted.agent_name is None else _find_agent(store, wanted.agent_name)
     blueprint = Blueprint.model_validate(NO_AGENT) if agent is None else agent.blueprint
@@ -173,15 +173,15 @@ def _first_run(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
 def _further_run(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
     if wanted.session_id is None:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "session_id is required for resume_session")
-    if not store.session_exists(wanted.session_id):
+    if not store.sessions.exists(wanted.session_id):
         raise HTTPException(HTTPStatus.NOT_FOUND, f"Session {shown(wanted.session_id)} not found")
-    session = store.find_session(wanted.session_id)
+    session = store.sessions.find(wanted.session_id)
     blueprint = blueprint_of(session)
     if blueprint.type == "procedural":
         message = "Procedural agents are stateless and cannot be resumed"
         raise refusal(HTTPStatus.BAD_REQUEST, "procedural_agent_no_resume", message, agent_name=session.agent_name)
     _check_parameters(None, wanted, blueprint)
-    is_open = any(run.status in OPEN_STATUSES for run in store.list_runs(session.session_id))
+    is_open = any(run.status in OPEN_STATUSES for run in store.runs.of_sessions(session.session_id))
     check_resumable(session, is_open=is_open, has_script=hosting.model_script is not None)
     profile = wanted.profile or session.profile or session.executor_path
     run = _run(store, wanted, session, blueprint)
@@ -190,7 +190,7 @@ def _further_run(store: Store, wanted: NewRun, hosting: Hosting) -> Submission:
 
 
 def _find_agent(store: Store, name: str) -> Agent:
-    stored = store.find_agent(name)
+    stored = store.agents.find(name)
     if stored is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"Agent not found: {name[:MAX_NAME_CHARACTERS]}")
     if stored.status != "active":

@@ -184,7 +184,7 @@ def resume_command(**given: Unpack[RunArguments]) -> None:
     """
     with _store_of_this_host(given["home"]) as store:
         fail_lost_runs(store)
-        session = store.find_session(given["session"])
+        session = store.sessions.find(given["session"])
         check_resumable(session, is_open=False, has_script=given["model_script"] is not None)
         if not Path(session.project_dir).is_dir():
             raise CannotResume(
@@ -221,7 +221,7 @@ def _perform(
         order = replace(
             request_under(profile, session, run, timeout_seconds=given["timeout"], environ=os.environ),
             simulation=simulator.simulation if simulator else None,
-            first_parameters=store.first_run(session.session_id).parameters if run.mode == "resume" else None,
+            first_parameters=store.runs.first(session.session_id).parameters if run.mode == "resume" else None,
             option_defaults=demand.defaults,
             verify_results=given["verify_results"],
             inputs=inputs,
@@ -235,7 +235,7 @@ def _perform(
         terminal = asyncio.run(_perform_order(order, journal, stops, home, containment))
     if style == "people":
         seconds = time.monotonic() - began_at
-        show_terminal(terminal, store.find_session(session.session_id), seconds, store.rejected_in(run.run_id))
+        show_terminal(terminal, store.sessions.find(session.session_id), seconds, store.runs.rejected_in(run.run_id))
     if simulator is not None and simulator.report:
         echo("! the model received requests that its script does not expect:", fg="yellow", err=True)
         for line in simulator.report.splitlines():
@@ -271,7 +271,7 @@ def _inputs_of(
 
         given, by = (None if answer == PARKED else answer), (None if "by" in answer else person())
         with store.transaction():
-            return store.decide_request(run.run_id, request_id, given, timestamp(), by) or PARKED
+            return store.inputs.decide(run.run_id, request_id, given, timestamp(), by) or PARKED
 
     policy = InputPolicy() if wait is None else InputPolicy(wait.wait_seconds, wait.then)
     return InputRequests(policy, decide, stops.request)
@@ -286,7 +286,7 @@ async def _hear_answers(store: Store, owner: str, inputs: InputRequests | None) 
             continue
         try:
             with store.explaining():
-                for one in store.answers_for(owner):
+                for one in store.inputs.answers_for(owner):
                     inputs.receive(one.request_id, one.answer or {})
         except RunnerError as error:
             if not is_told:

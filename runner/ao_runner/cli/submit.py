@@ -142,13 +142,13 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
         check_size(session, run, metadata)
         with store.transaction():
             if run.mode == "start":
-                store.add_session(session)
+                store.sessions.add(session)
             else:
-                store.resolve(session.session_id)  # it may have been deleted meanwhile
+                store.sessions.resolve(session.session_id)  # it may have been deleted meanwhile
             placement = Placement(given["requires"], given["priority"], given["not_before"])
-            store.enqueue(QueuedRun(run, profile, given["timeout"], metadata, script, placement, given["requeue"]))
+            store.queue.add(QueuedRun(run, profile, given["timeout"], metadata, script, placement, given["requeue"]))
         store.notify()
-        if idle := waiting_in_vain(store.living_owners(), {profile}) or _reason_to_wait(store, run):
+        if idle := waiting_in_vain(store.workers.living(), {profile}) or _reason_to_wait(store, run):
             echo(f"ao: {idle}", err=True)
         if given["wait"]:
             _wait_for(store, run, "json" if given["as_json"] else "people")
@@ -216,8 +216,8 @@ def _further_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
     Raises:
         CannotResume: nobody will ever be able to go on with it.
     """
-    session = store.find_session(given["session"])
-    is_open = any(run.status in OPEN_STATUSES for run in store.list_runs(session.session_id))
+    session = store.sessions.find(given["session"])
+    is_open = any(run.status in OPEN_STATUSES for run in store.runs.of_sessions(session.session_id))
     check_resumable(session, is_open=is_open, has_script=given["model_script"] is not None)
     profile_name = with_whole_path(given["profile"] or session.profile or session.executor_path)
     load_profile(profile_name, given["home"], os.environ)
@@ -230,8 +230,8 @@ def _further_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
 
 
 def _reason_to_wait(store: Store, run: Run) -> str | None:
-    of_session = [one.run_id for one in store.list_runs(run.session_id) if one.status in OPEN_STATUSES]
-    states = [state for run_id in of_session for state in store.find_states(run_id)]
+    of_session = [one.run_id for one in store.runs.of_sessions(run.session_id) if one.status in OPEN_STATUSES]
+    states = [state for run_id in of_session for state in store.runs.find(run_id)]
     reason = reasons_to_wait(store, states).get(run.run_id)
     return None if reason is None else f"{run.run_id} is queued: {reason}"
 
@@ -250,14 +250,14 @@ def _wait_for(store: Store, run: Run, style: Style) -> NoReturn:
         sys.exit(EXIT_INTERRUPTED)
     if style == "people":
         seconds = time.monotonic() - began_at
-        show_terminal(terminal, store.find_session(run.session_id), seconds, store.rejected_in(run.run_id))
+        show_terminal(terminal, store.sessions.find(run.session_id), seconds, store.runs.rejected_in(run.run_id))
     sys.exit(int(exit_code_of(terminal)))
 
 
 def _successor(store: Store, run: Run) -> Run | None:
     """Return the copy of a run that ended at a usage limit."""
-    run_id = store.find_successor(run.run_id)
-    return None if run_id is None else store.find_states(run_id)[0].run
+    run_id = store.runs.find_successor(run.run_id)
+    return None if run_id is None else store.runs.find(run_id)[0].run
 
 
 def _followed(store: Store, run: Run, style: Style) -> Terminal:
@@ -265,9 +265,9 @@ def _followed(store: Store, run: Run, style: Style) -> Terminal:
     with follow_run(style, None, stop=lambda: None) as listener:  # the run is a worker's
         while True:
             # Asked before reading: an event that comes between the two is read in the next round.
-            kept = store.last_run(run.session_id, run.run_id)
+            kept = store.runs.last(run.session_id, run.run_id)
             is_over = kept is None or kept.status not in OPEN_STATUSES
-            for stored in store.list_events(run.session_id, position, run.run_id):
+            for stored in store.events.of_session(run.session_id, position, run.run_id):
                 position = stored.position
                 line = stored.line.encode()
                 try:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ao_runner.store.engine import Engine, reading
+from ao_runner.store.engine import Part, reading
 
 _COLUMNS: Final = "at, role, what, target"
 
@@ -24,20 +24,20 @@ class Action:
     """Increases from each stored action to the next."""
 
 
-class ActionTable(Engine):
-    """The queries about actions."""
+class ActionTable(Part):
+    """The actions: one row for each request that has changed something."""
 
-    def add_actions(self, actions: Sequence[Action]) -> None:
+    def add(self, actions: Sequence[Action]) -> None:
         """Store actions, as a step of a transaction."""
         for one in actions:
-            self.write(
+            self._db.write(
                 f"INSERT INTO actions ({_COLUMNS}) VALUES (?, ?, ?, ?)",  # noqa: S608  # own names
                 (one.at, one.role, one.what, one.target),
             )
 
-    def list_actions(self, before: int | None, limit: int) -> list[Action]:
+    def newest(self, before: int | None, limit: int) -> list[Action]:
         """Return the newest actions, or those before a number, newest first."""
-        rows = self.fetch(
+        rows = self._db.fetch(
             f"SELECT {_COLUMNS}, number FROM actions WHERE number < ? ORDER BY number DESC LIMIT ?",  # noqa: S608
             (2**62 if before is None else before, limit),
         )
@@ -47,6 +47,6 @@ class ActionTable(Engine):
                 found.append(Action(*row))
         return found
 
-    def forget_actions(self, before: str) -> int:
+    def forget(self, before: str) -> int:
         """Delete the actions from before a time, and return their number."""
-        return self.write("DELETE FROM actions WHERE at < ?", (before,))
+        return self._db.write("DELETE FROM actions WHERE at < ?", (before,))

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, Literal, NoReturn, Protocol, Self, Type
 
 from ao_protocol.framing import MAX_DEPTH, SURROGATE_ESCAPE, refuse_depth
 from ao_protocol.wire import JsonObject
-from ao_runner.store.ownership import Owner, Wakeup
-from ao_runner.store.records import Damage, Offer, RowDamaged, RunState, StoredEvent
+from ao_runner.store.ownership import Wakeup
+from ao_runner.store.records import Damage, RowDamaged
 
 NO_TEXT: Final = re.compile("[\ud800-\udfff]")
 """Halves of surrogate pairs."""
@@ -43,13 +43,15 @@ class Engine(Protocol):
     """The name of the store in messages, without a password."""
     damage: Damage
     """The damaged rows that lists have omitted."""
-    gaps: dict[str, int]
-    """The last event before the newest gap of a run: `add_attempt_events` has stored events behind missing ones."""
+    host: str | None
+    """The name of this host, to which the sessions of its runs belong; None in the store of one host."""
     is_writable: bool
     waits_for_a_server: ClassVar[bool]
     """Whether a call can take as long as a network does, so that an event loop must not make it."""
-    own_run_columns: ClassVar[str]
-    """The names of further columns of `runs` that a copy of a run takes over, each behind a comma."""
+    keeps_nul: ClassVar[bool]
+    """Whether texts can contain NUL characters."""
+    generated_columns: ClassVar[frozenset[str]]
+    """The columns of `runs` that the engine computes by itself."""
     greatest: ClassVar[str]
     """The SQL function that returns the greatest of its arguments."""
     beginning_sql: ClassVar[str]
@@ -161,73 +163,13 @@ class Engine(Protocol):
     def lock_claims(self) -> None:
         """Let no other process claim runs until the end of the transaction."""
 
-    @abstractmethod
-    def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
-        """Mark queued runs as running, and return the row number and `CLAIMED_COLUMNS` of each that was marked."""
+    def keep_partitions(self) -> None:
+        """Create the tables for events of the next weeks, where there are such."""
+        return
 
-    @abstractmethod
-    def insert_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
-        """Store consecutive events. All are stored or none."""
-
-    @abstractmethod
-    def add_attempt_events(
-        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
-    ) -> int:
-        """Store the events that are not stored yet, and return the `seq` of the last stored one.
-
-        With an owner, the attempt must be its own: a server that went back in time gives a number out twice.
-
-        Events that are all stored already may be repeated, even after the end.
-
-        Raises:
-            NotHeld: The events are no longer accepted.
-        """
-
-    @abstractmethod
-    def list_events(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
-        """Yield the events of a session, or of one of its runs, after a position, in order.
-
-        Only a few rows are in memory at a time, and nothing is locked in between. Damaged rows go to `damage`.
-        """
-
-    @abstractmethod
-    def renew_leases(self, owner: str, lease_seconds: float, outbox_seconds: float = 0.0) -> set[tuple[str, int]]:
-        """Extend every lease of an owner and return the runs that it holds, as run and attempt.
-
-        `outbox_seconds` is the age of its oldest undelivered event, which `living_owners` returns.
-        """
-
-    @abstractmethod
-    def lost_runs(self) -> list[RunState]:
-        """Return the running runs whose owner is gone, or whose lease has expired because it hangs or sleeps."""
-
-    @abstractmethod
-    def join(self, offer: Offer) -> None:
-        """Announce a process that claims runs, as a step of a transaction."""
-
-    @abstractmethod
-    def leave(self, owner: str) -> None:
-        """Take note that a process claims no more runs, as a step of a transaction."""
-
-    @property
-    @abstractmethod
-    def host(self) -> str | None:
-        """The name of this host, to which the sessions of its runs belong; None in the store of one host."""
-
-    @abstractmethod
-    def stranded_runs(self, gone_seconds: float) -> list[RunState]:
-        """Return the queued runs of sessions on hosts that have had no living worker for so long, and lock them.
-
-        Runs that have waited for a shorter time are left out, since any host may take those of shared storage.
-        """
-
-    @abstractmethod
-    def living_owners(self) -> dict[str, Owner]:
-        """Return the processes that perform runs, by name."""
-
-    @abstractmethod
-    def lease_seconds(self) -> dict[str, float]:
-        """Return for how long the leases of owners go on, by name, if a lease and no lock says that they live."""
+    def overwrite_what_is_deleted(self) -> None:
+        """Let no deleted text stay in the file of the store, where there is one."""
+        return
 
     @abstractmethod
     def notify(self) -> None:
@@ -236,6 +178,23 @@ class Engine(Protocol):
     @abstractmethod
     def listening(self, owner: str) -> AbstractAsyncContextManager[Wakeup]:
         """Yield a wakeup that `notify` of any process triggers inside the block."""
+
+
+class Part:
+    """The queries about one subject, over the engine of a store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._db = engine
+
+
+def insertion(table: str, values: Sequence[str] | dict[str, object]) -> str:
+    """Return the statement that inserts one row with the named columns."""
+    return f"INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608  # own
+
+
+def end_of_prefix(prefix: str) -> str:
+    """Return the least text behind all texts with a prefix, in the order of code points."""
+    return f"{prefix}\U0010ffff"
 
 
 @contextmanager

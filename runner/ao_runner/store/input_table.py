@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ao_protocol.framing import decode_object
 from ao_protocol.wire import JsonObject
-from ao_runner.store.engine import Engine, Row, json_object, reading
+from ao_runner.store.engine import Part, Row, json_object, reading
 
 MARKS: Final = (b'"input_requested"', b'"input_resolved"')
 _WAITS: Final = (
@@ -49,10 +49,10 @@ class StoredRequest:
     """Whether an answer would count."""
 
 
-class InputTable(Engine):
-    """The queries about requests."""
+class InputTable(Part):
+    """The requests to a person."""
 
-    def note_requests(self, run_id: str, lines: Sequence[bytes]) -> None:
+    def note(self, run_id: str, lines: Sequence[bytes]) -> None:
         """Store the requests that events of a run open and resolve. Repeated events change nothing."""
         for line in lines:
             if not any(mark in line for mark in MARKS):
@@ -60,27 +60,27 @@ class InputTable(Engine):
             event: dict[str, Any] = dict(decode_object(line))
             if event["event_type"] == "input_requested":
                 fields = {name: value for name, value in event.items() if name not in _ENVELOPE}
-                self.write(
+                self._db.write(
                     "INSERT INTO inputs (run_id, request_id, asked_at, fields, parked) VALUES (?, ?, ?, ?, 0)"
                     " ON CONFLICT (run_id, request_id) DO UPDATE SET asked_at = excluded.asked_at,"
                     " fields = excluded.fields",
                     (run_id, event["request_id"], event["timestamp"], json.dumps(fields, ensure_ascii=False)),
                 )
             elif event["event_type"] == "input_resolved":
-                self.write(
+                self._db.write(
                     "UPDATE inputs SET outcome = ? WHERE run_id = ? AND request_id = ?",
                     (event["outcome"], run_id, event["request_id"]),
                 )
 
-    def answer_request(self, run_id: str, request_id: str, answer: JsonObject, by: str) -> bool:
+    def answer(self, run_id: str, request_id: str, answer: JsonObject, by: str) -> bool:
         """Store the answer to a request, and return whether it counts: it is the first, and the request still waits."""
-        changed = self.write(
+        changed = self._db.write(
             f"UPDATE inputs SET answer = ?, answered_by = ? WHERE run_id = ? AND request_id = ? AND {_WAITS}",  # noqa: S608
             (json.dumps(answer, ensure_ascii=False), by, run_id, request_id),
         )
         return changed == 1
 
-    def decide_request(
+    def decide(
         self, run_id: str, request_id: str, answer: JsonObject | None, now: str, by: str | None = None
     ) -> JsonObject | None:
         """Store what the runner of a run decides, as a step of a transaction, and return the answer that counts.
@@ -96,21 +96,23 @@ class InputTable(Engine):
             The stored answer; None if there is none, and the request is parked.
         """
         text = None if answer is None else json.dumps(answer, ensure_ascii=False)
-        self.write(
+        self._db.write(
             "INSERT INTO inputs (run_id, request_id, asked_at, fields, answer, answered_by, parked)"
             " VALUES (?, ?, ?, '{}', ?, ?, ?) ON CONFLICT (run_id, request_id) DO UPDATE"
             " SET answer = excluded.answer, answered_by = excluded.answered_by, parked = excluded.parked"
             " WHERE inputs.answer IS NULL AND inputs.outcome IS NULL",
             (run_id, request_id, now, text, by, int(answer is None)),
         )
-        ((stored,),) = self.fetch("SELECT answer FROM inputs WHERE run_id = ? AND request_id = ?", (run_id, request_id))
+        ((stored,),) = self._db.fetch(
+            "SELECT answer FROM inputs WHERE run_id = ? AND request_id = ?", (run_id, request_id)
+        )
         return None if stored is None else json_object("answer", stored)
 
-    def requests_of(self, run_id: str) -> list[StoredRequest]:
+    def of_run(self, run_id: str) -> list[StoredRequest]:
         """Return the requests of a run in their order."""
         return self._requests("WHERE inputs.run_id = ? ORDER BY asked_at", run_id)
 
-    def waiting_requests(self) -> list[StoredRequest]:
+    def waiting(self) -> list[StoredRequest]:
         """Return the requests whose answer would count, oldest first, at most `MOST_LISTED`."""
         return self._requests(f"WHERE {_WAITS} ORDER BY asked_at LIMIT {MOST_LISTED}")
 
@@ -121,7 +123,7 @@ class InputTable(Engine):
         return self._requests(clause, owner)
 
     def _requests(self, clause: str, *values: str) -> list[StoredRequest]:
-        return self.rows("request", (_COLUMNS, _JOINED, clause), values, _request_of, self.damage)
+        return self._db.rows("request", (_COLUMNS, _JOINED, clause), values, _request_of, self._db.damage)
 
 
 _ENVELOPE: Final = frozenset({"event_type", "session_id", "run_id", "seq", "timestamp"})

@@ -90,11 +90,11 @@ async def _repeated(context: ServerContext, run_id: str) -> str:
         if state.run.status in OPEN_STATUSES:
             message = f"Run {run_id} has not ended; cancel it first"
             raise refusal(HTTPStatus.CONFLICT, "run_open", message)
-        return repetition_of(state, store.find_session(state.run.session_id))
+        return repetition_of(state, store.sessions.find(state.run.session_id))
 
     added = await submitted(context, [await context.access.read(find)])
     new_id = str(added[0]["run_id"])
-    await context.access.write(lambda store: store.note_repetition(new_id, run_id))
+    await context.access.write(lambda store: store.runs.note_repetition(new_id, run_id))
     return new_id
 
 
