@@ -14,8 +14,9 @@ from ao_protocol.callbacks import STOPPED, ChildEnd, callback_prompt, text_of_re
 from ao_protocol.events import Failure, Result
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
-from ao_runner.store.records import RunState, StoreUnusable, StoreUnwritable, timestamp
+from ao_runner.store.records import RunState, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import StoreUnusable, StoreUnwritable
 from ao_server.context import ServerContext
 from ao_server.joined_workers import tell
 from ao_server.shapes import terminal_of

@@ -25,17 +25,9 @@ from ao_runner.profiles import InvalidProfile, ProfileNotFound, load_profile
 from ao_runner.runs.acceptance import CallerDemand
 from ao_runner.runs.admission import blueprint_of, check_resumable, check_size, demand_for
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id
-from ao_runner.store.records import (
-    OPEN_STATUSES,
-    ExecutionMode,
-    Placement,
-    QueuedRun,
-    Run,
-    Session,
-    SessionUnknown,
-    timestamp,
-)
+from ao_runner.store.records import OPEN_STATUSES, ExecutionMode, Placement, QueuedRun, Run, Session, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import SessionUnknown
 from ao_server.agents import Agent, Demands, read_agent
 from ao_server.problems import problems_in, refusal
 from ao_server.request_text import LongName, Name

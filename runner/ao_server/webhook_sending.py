@@ -19,8 +19,9 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.store.deliveries import Delivery, Webhook
-from ao_runner.store.records import RowDamaged, SessionUnknown, timestamp
+from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged, SessionUnknown
 from ao_server.joined_workers import tell
 from ao_server.receivers import ReceiverPolicy, ReceiverRefused, receiver_url, signed_headers
 from ao_server.shapes import shown_result, shown_run, terminal_of

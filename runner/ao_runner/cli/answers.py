@@ -20,8 +20,8 @@ from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import SessionUnknown
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import SessionUnknown
 
 PLAIN_NAME: Final = re.compile(r"[\w-]{1,40}")
 

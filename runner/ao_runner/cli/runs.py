@@ -54,19 +54,9 @@ from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs
 from ao_runner.store.brief_fields import begin_of, brief
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
-from ao_runner.store.records import (
-    LAST,
-    OPEN_STATUSES,
-    Live,
-    LiveRun,
-    RowDamaged,
-    Run,
-    RunState,
-    RunStatus,
-    SessionUnknown,
-    seconds_since,
-)
+from ao_runner.store.records import LAST, OPEN_STATUSES, Live, LiveRun, Run, RunState, RunStatus, seconds_since
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged, SessionUnknown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -55,8 +55,9 @@ from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import OPEN_STATUSES, Placement, QueuedRun, RowDamaged, Run, Session, timestamp
+from ao_runner.store.records import OPEN_STATUSES, Placement, QueuedRun, Run, Session, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged
 
 POLL_SECONDS: Final = 0.05
 SWEEP_SECONDS: Final = 2.0

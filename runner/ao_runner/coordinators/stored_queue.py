@@ -32,22 +32,10 @@ from ao_runner.runs.run_request import new_run_id, new_session_id
 from ao_runner.store.input_table import MARKS
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Wakeup
-from ao_runner.store.records import (
-    ClaimedRun,
-    Fleet,
-    NotHeld,
-    Offer,
-    RowDamaged,
-    RunLimit,
-    RunRecord,
-    StoreUnreachable,
-    StoreUnusable,
-    StoreUnwritable,
-    seconds_since,
-    timestamp,
-)
+from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunLimit, RunRecord, seconds_since, timestamp
 from ao_runner.store.run_figures import USAGE_MARK
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import NotHeld, RowDamaged, StoreUnreachable, StoreUnusable, StoreUnwritable
 from ao_runner.store.worker_table import Requests
 
 LOOK_SECONDS: Final = 1.0

@@ -16,7 +16,8 @@ from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.errors import RunnerError
 from ao_runner.runs.acceptance import CallerDemand, demand_record, demands_together
 from ao_runner.runs.run_request import not_keeping_rejected_answers
-from ao_runner.store.records import RowDamaged, Run, Session
+from ao_runner.store.records import Run, Session
+from ao_runner.store.store_errors import RowDamaged
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,19 +26,16 @@ from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.outcome import error_type_of, failed, status_of
-from ao_runner.store.records import (
+from ao_runner.store.records import Run, RunState, RunStatus, timestamp
+from ao_runner.store.store import Store
+from ao_runner.store.store_errors import (
     RowConflict,
     RowDamaged,
-    Run,
-    RunState,
-    RunStatus,
     SessionUnknown,
     StoreBusy,
     StoreDamaged,
     StoreUnwritable,
-    timestamp,
 )
-from ao_runner.store.store import Store
 
 EVENTS_AT_ONCE: Final = 1000
 """Maximum number of events of a lost run in memory at a time."""

@@ -1,15 +1,15 @@
 """Agents that are kept in a store, and the answers to requests that may be repeated."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ao_protocol.wire import JsonObject
-from ao_runner.store.engine import Part, Row, json_object, reading
+from ao_runner.store.columns import OBJECT, Stored, json_object
+from ao_runner.store.engine import Part
 from ao_runner.store.records import timestamp
 
 AgentStatus = Literal["active", "inactive"]
-_COLUMNS: Final = "name, document, status, created_at, modified_at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,14 @@ class StoredAgent:
     """An agent under its name. Each run has a copy of the document as it was at the begin of its session."""
 
     name: str
-    document: JsonObject
+    document: JsonObject = field(metadata=OBJECT)
     """A blueprint, and the settings of its runs: `profile`, `executor_config`, `demands`, `tags`."""
     status: AgentStatus
     created_at: str
     modified_at: str
+
+
+_AGENT: Final = Stored("agent", StoredAgent)
 
 
 class AgentTable(Part):
@@ -42,12 +45,12 @@ class AgentTable(Part):
         Raises:
             RowDamaged: The agent cannot be read.
         """
-        found = self._db.rows("agent", (_COLUMNS, "agents", "WHERE name = ?"), (name,), _agent)
+        found = self._db.records(_AGENT, "agents WHERE name = ?", (name,), is_strict=True)
         return found[0] if found else None
 
     def all(self) -> list[StoredAgent]:
         """Return all agents by name. Damaged rows go to `damage`."""
-        return self._db.rows("agent", (_COLUMNS, "agents", "ORDER BY name"), (), _agent, self._db.damage)
+        return self._db.records(_AGENT, "agents ORDER BY name")
 
     def delete(self, name: str) -> bool:
         """Delete an agent, and return whether there was one. Its runs stay."""
@@ -68,17 +71,10 @@ class AnswerTable(Part):
         Raises:
             ConstraintBroken: There is one already.
         """
-        self._db.write(
-            "INSERT INTO answers (key, digest, answer, created_at) VALUES (?, ?, ?, ?)",
-            (key, digest, json.dumps(answer), timestamp()),
+        self._db.insert(
+            "answers", {"key": key, "digest": digest, "answer": json.dumps(answer), "created_at": timestamp()}
         )
 
     def forget(self, before: str) -> int:
         """Delete the answers from before a time, and return their number."""
         return self._db.write("DELETE FROM answers WHERE created_at < ?", (before,))
-
-
-def _agent(row: Row) -> StoredAgent:
-    with reading("agent", row):
-        name, document, status, created_at, modified_at = row
-        return StoredAgent(name, json_object("document", document), status, created_at, modified_at)

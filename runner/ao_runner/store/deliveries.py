@@ -1,10 +1,11 @@
 """What has to be told of ended runs: callbacks to parent sessions, and messages to webhooks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final, Literal
 
-from ao_runner.store.engine import Part, Row
+from ao_runner.store.columns import Stored
+from ao_runner.store.engine import Part
 
 ENDS_AT_ONCE: Final = 200
 CHILDREN_AT_ONCE: Final = 100
@@ -48,6 +49,11 @@ class GivenUp:
     problem: str
 
 
+_WEBHOOK: Final = Stored("webhook", Webhook)
+_DELIVERY: Final = Stored("delivery", Delivery)
+_GIVEN_UP: Final = Stored("delivery", GivenUp)
+
+
 class DeliveryTable(Part):
     """The deliveries: ends of runs that a parent session or a webhook has not heard of yet."""
 
@@ -62,8 +68,7 @@ class DeliveryTable(Part):
             since: The earliest time from which they were tried.
             run_id: The run that they are about.
         """
-        rows = self._db.fetch(_GIVEN_UP, (since, run_id))
-        return [GivenUp(kind, target, of_run_id, problem or "") for kind, target, of_run_id, problem in rows]
+        return self._db.records(_GIVEN_UP, _ARE_GIVEN_UP, (since, run_id), {"problem": "coalesce(problem, '')"})
 
     def unannounced_ends(self) -> bool:
         """Return whether a run has ended whose end was not announced."""
@@ -125,11 +130,8 @@ class DeliveryTable(Part):
 
     def all(self, kind: DeliveryKind, target: str, most: int) -> list[Delivery]:
         """Return the deliveries to a receiver that wait or are given up, oldest first."""
-        rows = self._db.fetch(
-            f"SELECT {_COLUMNS} FROM deliveries WHERE kind = ? AND target = ? ORDER BY since, run_id LIMIT {most:d}",  # noqa: S608
-            (kind, target),
-        )
-        return [Delivery(*row) for row in rows]
+        source = f"deliveries WHERE kind = ? AND target = ? ORDER BY since, run_id LIMIT {most:d}"
+        return self._db.records(_DELIVERY, source, (kind, target))
 
 
 class WebhookTable(Part):
@@ -144,7 +146,7 @@ class WebhookTable(Part):
         run_ids = [run_id for (run_id,) in self._db.fetch(_DUE_MESSAGES.format(most=most), (webhook_id, now))]
         rows = self._db.fetch(
             "UPDATE deliveries SET tries = tries + 1, next_at = ? WHERE kind = 'webhook' AND target = ?"  # noqa: S608
-            f" AND run_id {self._db.among_sql} RETURNING {_COLUMNS}",
+            f" AND run_id {self._db.among_sql} RETURNING {_DELIVERY.columns()}",
             (until, webhook_id, self._db.listed(run_ids)),
         )
         return [Delivery(*row) for row in rows]
@@ -162,24 +164,20 @@ class WebhookTable(Part):
 
     def add(self, webhook: Webhook) -> None:
         """Store a webhook."""
-        self._db.write(
-            "INSERT INTO webhooks (webhook_id, url, secret, created_at) VALUES (?, ?, ?, ?)",
-            (webhook.webhook_id, webhook.url, webhook.secret, webhook.created_at),
-        )
+        self._db.insert("webhooks", asdict(webhook))
 
     def all(self) -> list[Webhook]:
         """Return all webhooks, oldest first."""
-        statement = f"SELECT {_OF_WEBHOOK} FROM webhooks ORDER BY created_at, webhook_id"  # noqa: S608  # own names
-        return list(map(_webhook, self._db.fetch(statement)))
+        return self._db.records(_WEBHOOK, "webhooks ORDER BY created_at, webhook_id")
 
     def find(self, webhook_id: str) -> Webhook | None:
         """Return the webhook with an id."""
-        rows = self._db.fetch(f"SELECT {_OF_WEBHOOK} FROM webhooks WHERE webhook_id = ?", (webhook_id,))  # noqa: S608  # own
-        return _webhook(rows[0]) if rows else None
+        found = self._db.records(_WEBHOOK, "webhooks WHERE webhook_id = ?", (webhook_id,))
+        return found[0] if found else None
 
     def due(self, now: str) -> list[Webhook]:
         """Return the webhooks with a delivery that is due."""
-        return list(map(_webhook, self._db.fetch(_DUE_WEBHOOKS, (now,))))
+        return self._db.records(_WEBHOOK, _DUE_WEBHOOKS, (now,))
 
     def delete(self, webhook_id: str) -> bool:
         """Delete a webhook and its deliveries, as a step of a transaction; return whether there was one."""
@@ -188,12 +186,6 @@ class WebhookTable(Part):
         return is_found
 
 
-def _webhook(row: Row) -> Webhook:
-    return Webhook(*row)
-
-
-_COLUMNS: Final = "run_id, since, tries, next_at, problem"
-_OF_WEBHOOK: Final = "webhook_id, url, secret, created_at"
 _ENDS: Final = """
 SELECT run_id FROM runs WHERE announced = 0 AND status IN ('completed', 'failed', 'cancelled') LIMIT {most}{lock}
 """
@@ -202,10 +194,10 @@ SELECT 1 FROM runs WHERE run_id = ? AND (
     execution_mode = 'async_callback' OR EXISTS (SELECT 1 FROM webhooks) OR EXISTS (
         SELECT 1 FROM deliveries WHERE kind = 'callback' AND target = runs.session_id AND next_at IS NOT NULL))
 """
-_GIVEN_UP: Final = f"""
-SELECT kind, target, run_id, problem FROM deliveries
-WHERE next_at IS NULL AND since >= ? AND run_id = coalesce(?, run_id) ORDER BY since DESC LIMIT {CHILDREN_AT_ONCE}
-"""  # noqa: S608  # own number
+_ARE_GIVEN_UP: Final = f"""
+deliveries WHERE next_at IS NULL AND since >= ? AND run_id = coalesce(?, run_id)
+ORDER BY since DESC LIMIT {CHILDREN_AT_ONCE}
+"""
 _ADD_CALLBACKS: Final = """
 INSERT INTO deliveries (kind, target, run_id, since, tries, next_at)
 SELECT 'callback', parent_session_id, run_id, ?, 0, ? FROM runs WHERE run_id {among}
@@ -233,11 +225,11 @@ _WAITING: Final = f"""
 SELECT run_id FROM deliveries WHERE kind = 'callback' AND target = ? AND next_at IS NOT NULL
 ORDER BY next_at LIMIT {CHILDREN_AT_ONCE}
 """  # noqa: S608  # own words
-_DUE_WEBHOOKS: Final = f"""
-SELECT {_OF_WEBHOOK} FROM webhooks WHERE (
+_DUE_WEBHOOKS: Final = """
+webhooks WHERE (
     SELECT 1 FROM deliveries WHERE kind = 'webhook' AND target = webhook_id AND next_at <= ? LIMIT 1
 ) IS NOT NULL
-"""  # noqa: S608  # own words
+"""
 _DUE_MESSAGES: Final = """
 SELECT run_id FROM deliveries WHERE kind = 'webhook' AND target = ? AND next_at <= ? ORDER BY next_at LIMIT {most}
 """

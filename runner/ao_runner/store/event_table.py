@@ -2,10 +2,23 @@
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from ao_runner.store.engine import ConstraintBroken, Engine, Part, Row, reading
-from ao_runner.store.records import RowConflict, StoredEvent
+from ao_runner.store.columns import Stored, reading
+from ao_runner.store.engine import ConstraintBroken, Engine, Part
+from ao_runner.store.records import StoredEvent
 from ao_runner.store.run_table import RunTable
+from ao_runner.store.store_errors import RowConflict
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    run_id: str
+    lines: str
+
+
+_TAIL: Final = Stored("events of run", _Tail)
 
 
 class EventTable(Part):
@@ -50,9 +63,9 @@ class EventTable(Part):
 
         Of an event that is longer than `TAIL_CHARACTERS`, only the end is returned.
         """
-        statement = (f"run_id, {self._db.tail_sql}", "runs", f"WHERE run_id {self._db.among_sql}")
-        rows = self._db.rows("events of run", statement, (self._db.listed(run_ids),), _id_and_text, self._db.damage)
-        return {run_id: text.rpartition("\n")[2] for run_id, text in rows}
+        source, values = f"runs WHERE run_id {self._db.among_sql}", (self._db.listed(run_ids),)
+        found = self._db.records(_TAIL, source, values, {"lines": f"coalesce({self._db.tail_sql}, '')"})
+        return {tail.run_id: tail.lines.rpartition("\n")[2] for tail in found}
 
     def are_pruned(self, run_id: str) -> bool:
         """Return whether the events of a run were stored once, and are gone."""
@@ -96,8 +109,3 @@ class EventTable(Part):
 
         Only a few rows are in memory at a time, and nothing is locked in between. Damaged rows go to `damage`.
         """
-
-
-def _id_and_text(row: Row) -> tuple[str, str]:
-    with reading("events of run", row):
-        return row[0], row[1] or ""

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ao_protocol.framing import decode_object
 from ao_protocol.wire import JsonObject
-from ao_runner.store.engine import Part, Row, json_object, reading
+from ao_runner.store.columns import FLAG, OBJECT, Stored, json_object
+from ao_runner.store.engine import Part
 
 MARKS: Final = (b'"input_requested"', b'"input_resolved"')
 _WAITS: Final = (
@@ -17,12 +18,13 @@ _WAITS: Final = (
     " (SELECT 1 FROM runs AS later WHERE later.session_id = asking.session_id AND later.rowid > asking.rowid))))"
 )
 """An answer would count: the run goes on, or it was parked and is still the last one of its session."""
-_COLUMNS: Final = (
-    "inputs.run_id, request_id, asked_at, fields, answer, outcome, answered_by, parked, runs.session_id,"  # noqa: S608  # own words
-    " (SELECT agent_name FROM sessions WHERE sessions.session_id = runs.session_id),"
-    f" CASE WHEN {_WAITS} THEN 1 ELSE 0 END"
-)
-_JOINED: Final = "inputs JOIN runs ON runs.run_id = inputs.run_id"
+_EXPRESSIONS: Final = {
+    "run_id": "inputs.run_id",
+    "is_parked": "parked",
+    "session_id": "runs.session_id",
+    "agent_name": "coalesce((SELECT agent_name FROM sessions WHERE sessions.session_id = runs.session_id), '')",
+    "is_waiting": f"CASE WHEN {_WAITS} THEN 1 ELSE 0 END",
+}
 MOST_LISTED: Final = 1000
 
 
@@ -33,20 +35,23 @@ class StoredRequest:
     run_id: str
     request_id: str
     asked_at: str
-    fields: JsonObject
+    fields: JsonObject = field(metadata=OBJECT)
     """The fields of its `input_requested` event."""
-    answer: JsonObject | None
+    answer: JsonObject | None = field(metadata=OBJECT)
     """The answer that counts, if there is one."""
     outcome: str | None
     """How the executor resolved it; None while it is open."""
     answered_by: str | None
     """Who gave the answer."""
-    is_parked: bool
+    is_parked: bool = field(metadata=FLAG)
     """Whether its run ended so that an answer continues it."""
     session_id: str
     agent_name: str
-    is_waiting: bool
+    is_waiting: bool = field(metadata=FLAG)
     """Whether an answer would count."""
+
+
+_REQUEST: Final = Stored("request", StoredRequest)
 
 
 class InputTable(Part):
@@ -123,25 +128,8 @@ class InputTable(Part):
         return self._requests(clause, owner)
 
     def _requests(self, clause: str, *values: str) -> list[StoredRequest]:
-        return self._db.rows("request", (_COLUMNS, _JOINED, clause), values, _request_of, self._db.damage)
+        source = f"inputs JOIN runs ON runs.run_id = inputs.run_id {clause}"
+        return self._db.records(_REQUEST, source, values, _EXPRESSIONS)
 
 
 _ENVELOPE: Final = frozenset({"event_type", "session_id", "run_id", "seq", "timestamp"})
-
-
-def _request_of(row: Row) -> StoredRequest:
-    run_id, request_id, asked_at, fields, answer, outcome, answered_by, parked, session_id, agent_name, waits = row
-    with reading("request", row):
-        return StoredRequest(
-            run_id,
-            request_id,
-            asked_at,
-            json_object("fields", fields),
-            None if answer is None else json_object("answer", answer),
-            outcome,
-            answered_by,
-            bool(parked),
-            session_id,
-            agent_name or "",
-            bool(waits),
-        )

@@ -19,7 +19,8 @@ from psycopg import errors
 
 from ao_protocol.addresses import without_credentials
 from ao_runner.errors import RunnerError
-from ao_runner.store.engine import ConstraintBroken, Row, without_nul
+from ao_runner.store.columns import Row
+from ao_runner.store.engine import ConstraintBroken, without_nul
 from ao_runner.store.opening import NoSuchStore
 from ao_runner.store.ownership import (
     Wakeup,
@@ -27,14 +28,9 @@ from ao_runner.store.ownership import (
 )
 from ao_runner.store.postgres_layout import LAYOUTS, check_encoding, layout_of, make_partitions, migrate
 from ao_runner.store.postgres_tables import PostgresEvents, PostgresWorkers
-from ao_runner.store.records import (
-    Damage,
-    StoreLocked,
-    StoreUnreachable,
-    StoreUnusable,
-)
-from ao_runner.store.run_figures import TAIL_CHARACTERS
+from ao_runner.store.records import TAIL_CHARACTERS
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import Damage, StoreLocked, StoreUnreachable, StoreUnusable
 
 CHANNEL: Final = "ao_store"
 CLAIM_LOCK: Final = 0x_A0_C1_A1
@@ -67,7 +63,7 @@ class PostgresStore(Store):
 
     waits_for_a_server: ClassVar[bool] = True
     keeps_nul: ClassVar[bool] = False
-    generated_columns: ClassVar[frozenset[str]] = frozenset()
+    own_run_columns: ClassVar[tuple[str, ...]] = ("schema_name",)
     greatest: ClassVar[str] = "greatest"
     beginning_sql: ClassVar[str] = "to_json(left({column}, {characters}))"
     last_seq_sql: ClassVar[str] = "runs.last_seq"
@@ -143,13 +139,6 @@ class PostgresStore(Store):
         """See `Engine`."""
         with self.explaining():
             return self.connection.execute(_in_psycopg(statement), [*map(without_nul, values)]).rowcount
-
-    def readable_rows(
-        self, kind: str, statement: tuple[str, str, str], values: Sequence[object], damage: Damage
-    ) -> list[Row]:
-        """See `Engine`. The server reads all rows or none."""
-        columns, table, clause = statement
-        return self.fetch(f"SELECT {columns} FROM {table} {clause}", values)  # noqa: S608  # own words
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from ao_runner.store.engine import ConstraintBroken, Engine, Row
+from ao_runner.store.columns import Row
+from ao_runner.store.engine import ConstraintBroken, Engine
 from ao_runner.store.event_table import EventTable
 from ao_runner.store.ownership import IDLE_LEASE_SECONDS, REMOTE, WORKER_COLUMNS, Owner, offer_text, owner_of
 from ao_runner.store.records import Offer, RunState, StoredEvent
 from ao_runner.store.run_table import RunTable
-from ao_runner.store.worker_table import CLAIMED_COLUMNS, WorkerTable
+from ao_runner.store.worker_table import CLAIMED, WorkerTable
 
 ROWS_AT_ONCE: Final = 8
 """Rows of events in memory at a time; a row holds up to a megabyte, or one larger event."""
@@ -124,7 +125,7 @@ class PostgresWorkers(WorkerTable):
         with self._db.transaction():
             return self._db.fetch(
                 "UPDATE runs SET status = 'running', owner = ?, has_begun = 0, attempt = attempt + 1"  # noqa: S608
-                f" WHERE status || '' = 'queued' AND run_id = ANY(?) RETURNING rowid, {CLAIMED_COLUMNS}",
+                f" WHERE status || '' = 'queued' AND run_id = ANY(?) RETURNING {CLAIMED.columns()}",
                 (offer.owner, list(run_ids)),
             )
 
@@ -145,12 +146,12 @@ class PostgresWorkers(WorkerTable):
         The locked rows are checked again: one that changed before it was locked may belong to a living worker by now.
         """
         found = [run_id for (run_id,) in self._db.fetch(_LOST)]
-        return self._runs.select(self._db.damage, _STILL_LOST, found) if found else []
+        return self._runs.select(_STILL_LOST, found) if found else []
 
     def stranded_runs(self, gone_seconds: float) -> list[RunState]:
         """See `WorkerTable`."""
         found = [run_id for (run_id,) in self._db.fetch(_STRANDED, (gone_seconds, gone_seconds))]
-        return self._runs.select(self._db.damage, "run_id = ANY(?)", found) if found else []
+        return self._runs.select("run_id = ANY(?)", found) if found else []
 
     def join(self, offer: Offer) -> None:
         """See `WorkerTable`."""

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ao_protocol.events import Usage, UsageFigures, parse_event
-from ao_runner.store.engine import Part, Row, reading
-from ao_runner.store.records import Live, LiveRun, RowDamaged
+from ao_runner.store.columns import Stored
+from ao_runner.store.engine import Part
+from ao_runner.store.records import Live, LiveRun
 
 USAGE_MARK: Final = b'"usage"'
 """Is in every line with a `usage` event, and in few others."""
@@ -24,8 +25,6 @@ MOST_WAITING: Final = 50
 """Maximum number of queued runs to list; all are counted."""
 MOST_LOOKED_BACK: Final = 10_000
 """Number of newest runs to check for a recent end, so that an old store costs no more."""
-TAIL_CHARACTERS: Final = 64 * 1024
-"""Maximum number of characters to read from the end of a run's last events."""
 RUNS_WITH_RESULTS: Final = 5_000
 """Number of newest runs whose ends are searched."""
 _OF_NEWEST: Final = f"runs.rowid > (SELECT max(rowid) FROM runs) - {NEWEST_RUNS}"  # noqa: S608  # own words
@@ -63,6 +62,9 @@ class EndedRun:
     output_tokens: int | None
 
 
+_LIVE: Final = Stored("run", LiveRun)
+
+
 class RunFigures(Part):
     """The figures about runs. Each query is bounded."""
 
@@ -70,14 +72,16 @@ class RunFigures(Part):
         """Return the runs that are not over, in two queries for any size of store. Damaged rows go to `damage`."""
         lately = ((now or datetime.now(UTC)) - LATELY).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         ((queued, running, ended),) = self._db.fetch(_COUNTS, (lately,))
-        runs = []
-        for row in self._db.fetch(_LIVE_RUNS.format(last_seq=self._db.last_seq_sql, tail=self._db.tail_sql)):
-            try:
-                with reading("run", row):
-                    runs.append(_live(row))
-            except RowDamaged as damaged:
-                self._db.damage.add(damaged)
-        return Live(queued, running, ended, tuple(runs))
+        expressions = {
+            "session_id": "runs.session_id",
+            "agent_name": "coalesce(agent_name, '')",
+            "profile": "coalesce(runs.profile, executor_name)",
+            "since": "CASE status WHEN 'queued' THEN coalesce(queued_at, started_at) ELSE started_at END",
+            "is_stopping": "CASE WHEN stop_wanted > 0 AND status = 'running' THEN 1 ELSE 0 END",
+            "events": f"coalesce({self._db.last_seq_sql}, 0)",
+            "last_lines": f"coalesce({self._db.tail_sql}, '')",
+        }
+        return Live(queued, running, ended, tuple(self._db.records(_LIVE, _LIVE_RUNS, (), expressions)))
 
     def record_usage(self, run_id: str, usage: UsageFigures | None) -> None:
         """Store what a run has used, as a step of the transaction that stores the event that tells it."""
@@ -135,30 +139,10 @@ SELECT (SELECT count(*) FROM runs WHERE {OPEN} AND status = 'queued'),
 """  # noqa: S608  # own numbers
 # A tool that works for an hour only sends heartbeats, one per row; the events before them are the ones to show.
 _LIVE_RUNS: Final = f"""
-SELECT runs.run_id, runs.session_id, agent_name, runs.profile, executor_name, status, attempt, owner,
-       coalesce(queued_at, started_at), started_at, stop_wanted, {{last_seq}}, {{tail}}
-FROM runs JOIN sessions ON sessions.session_id = runs.session_id
+runs JOIN sessions ON sessions.session_id = runs.session_id
 WHERE runs.rowid IN (SELECT rowid FROM runs WHERE {OPEN} AND status = 'running'
                      UNION ALL
                      SELECT rowid FROM (SELECT rowid FROM runs WHERE {OPEN} AND status = 'queued'
                                         ORDER BY rowid LIMIT {MOST_WAITING}) AS first_queued)
 ORDER BY status DESC, runs.rowid
 """  # noqa: S608  # own names
-
-
-def _live(row: Row) -> LiveRun:
-    run_id, session_id, agent_name, profile, executor_name, status, attempt, owner, *rest = row
-    queued_at, started_at, stop_wanted, events, tail = rest
-    return LiveRun(
-        run_id=run_id,
-        session_id=session_id,
-        agent_name=str(agent_name or ""),
-        profile=profile or executor_name,
-        status=status,
-        attempt=attempt,
-        owner=owner,
-        since=queued_at if status == "queued" else started_at,
-        is_stopping=stop_wanted > 0 and status == "running",
-        events=events or 0,
-        last_lines=tuple((tail or "").split("\n")[len(tail or "") >= TAIL_CHARACTERS :]),  # the first may be incomplete
-    )

@@ -9,11 +9,16 @@ from collections.abc import Callable
 from typing import Final
 
 from ao_protocol.errors import ErrorType
-from ao_runner.store.engine import Engine, Part, Row, insertion, json_object, reading
+from ao_runner.store.columns import Row
+from ao_runner.store.engine import Engine, Part
 from ao_runner.store.limit_table import LimitTable
-from ao_runner.store.records import ClaimedRun, Offer, QueuedRun, RowDamaged, RunStatus
-from ao_runner.store.run_table import RUN_WIDTH, RunTable, run_of
-from ao_runner.store.worker_table import WorkerTable
+from ao_runner.store.records import ClaimedRun, Offer, QueuedRun, RunStatus
+from ao_runner.store.run_table import QUEUED, RunTable
+from ao_runner.store.session_table import SESSION
+from ao_runner.store.store_errors import RowDamaged
+from ao_runner.store.worker_table import CLAIMED, WorkerTable
+
+_NEW: Final[dict[str, object]] = {"status": "queued", "attempt": 0, "owner": "", "has_begun": 0, "announced": 0}
 
 
 class RunQueue(Part):
@@ -26,24 +31,9 @@ class RunQueue(Part):
     def add(self, queued: QueuedRun) -> None:
         """Append a run to the queue. Its events belong to this week, whose partition no worker may have created."""
         self._db.keep_partitions()
-        run = queued.run
-        values = {
-            **self._runs.new_values(run),
-            "queued_at": run.started_at,
-            "profile": queued.profile,
-            "timeout_seconds": queued.timeout_seconds,
-            "metadata": json.dumps(queued.metadata or {}),
-            "model_script": queued.model_script,
-            "status": "queued",
-            "attempt": 0,
-            "owner": "",
-            "has_begun": 0,
-            "requires": json.dumps(queued.placement.requires),
-            "priority": queued.placement.priority,
-            "not_before": queued.placement.not_before,
-            "requeue": int(queued.requeue),
-        }
-        self._db.write(insertion("runs", values), tuple(values.values()))
+        metadata = json.dumps(queued.metadata or {})  # older programs read no null there
+        own = {"queued_at": queued.run.started_at, "metadata": metadata}
+        self._runs.insert(queued.run, QUEUED.values(queued) | _NEW | own)
 
     def claim(self, offer: Offer, slots: int, on_damaged: Callable[[RowDamaged, Row], None]) -> list[ClaimedRun]:
         """Claim at most `slots` runs that suit an offer, as a step of a transaction.
@@ -68,16 +58,17 @@ class RunQueue(Part):
             ),
         )  # fmt: skip
         chosen = [run_id for run_id, *keys in candidates if _takes_room(rooms, *keys)]
-        rows = {row[1]: row for row in self._workers.mark_claimed(offer, chosen)} if chosen else {}
+        rows = {row[0]: row for row in self._workers.mark_claimed(offer, chosen)} if chosen else {}
         claimed = []
-        for number, *row in (rows[run_id] for run_id in chosen if run_id in rows):
+        for row in (rows[run_id] for run_id in chosen if run_id in rows):
             try:
-                claimed.append(claimed_of(row))
+                claimed.append(CLAIMED.read(row))
             except RowDamaged as damaged:
-                on_damaged(damaged, [*row[:2], row[RUN_WIDTH + 3]])
+                values = dict(zip(CLAIMED.names, row, strict=True))
+                on_damaged(damaged, [values[name] for name in ("run_id", "session_id", "attempt")])
                 self._db.write(
-                    "UPDATE runs SET status = 'failed', error_type = ? WHERE rowid = ?",
-                    (str(ErrorType.INTERNAL_ERROR), number),
+                    "UPDATE runs SET status = 'failed', error_type = ? WHERE run_id = ?",
+                    (str(ErrorType.INTERNAL_ERROR), values["run_id"]),
                 )
         return claimed
 
@@ -111,19 +102,12 @@ class RunQueue(Part):
             return False
         ((session_id, mode),) = rows
         if mode == "start":
-            self._db.write(
-                f"INSERT INTO sessions (session_id, created_at, {_COPIED_OF_SESSION})"  # noqa: S608  # own names
-                f" SELECT ?, ?, {_COPIED_OF_SESSION} FROM sessions WHERE session_id = ?",
-                (ids[1], now, session_id),
-            )
+            new = {"session_id": ids[1], "created_at": now}
+            self._db.copy("sessions", (*SESSION.copied, "agent_name"), new, ("session_id", session_id))
             session_id = ids[1]
-        columns = _COPIED_OF_RUN if self._db.generated_columns else f"{_COPIED_OF_RUN}, schema_name"
-        self._db.write(
-            "INSERT INTO runs (run_id, session_id, started_at, queued_at, not_before, status, attempt, owner,"  # noqa: S608
-            f" has_begun, succeeds, {columns})"
-            f" SELECT ?, ?, ?, ?, ?, 'queued', 0, '', 0, run_id, {columns} FROM runs WHERE run_id = ?",
-            (ids[0], session_id, now, now, not_before, run_id),
-        )
+        new = {"run_id": ids[0], "session_id": session_id, "started_at": now, "queued_at": now, "succeeds": run_id}
+        copied = (*QUEUED.copied, *self._db.own_run_columns)
+        self._db.copy("runs", copied, _NEW | new | {"not_before": not_before}, ("run_id", run_id))
         return True
 
     def begin(self, run_id: str, attempt: int, now: str, owner: str | None = None, host: str | None = None) -> None:
@@ -172,14 +156,6 @@ AND (mode = 'start' OR host IS NULL AND (? = 1 OR executor_session_id IS NULL) O
 AND NOT coalesce(runs.profile, '') {among} AND NOT coalesce(agent_name, '') {among}
 ORDER BY priority DESC, runs.rowid LIMIT ?{lock}
 """
-_COPIED_OF_SESSION: Final = (
-    "executor_name, executor_path, project_dir, blueprint, executor_config, is_simulated, profile, agent_name,"
-    " parent_session_id"
-)
-_COPIED_OF_RUN: Final = (
-    "mode, parameters, contract, profile, timeout_seconds, metadata, model_script, requires, priority, requeue,"
-    " parent_session_id, execution_mode, announced"
-)
 
 
 def _takes_room(rooms: dict[tuple[str, str], int], profile: str, agent_name: str) -> bool:
@@ -190,26 +166,3 @@ def _takes_room(rooms: dict[tuple[str, str], int], profile: str, agent_name: str
     for key in keys:
         rooms[key] -= 1
     return True
-
-
-def claimed_of(row: Row) -> ClaimedRun:
-    """Return the run in a row of `CLAIMED_COLUMNS`.
-
-    Raises:
-        RowDamaged: The row contains no valid run.
-    """
-    profile, timeout_seconds, metadata, attempt, queued_at, model_script = row[RUN_WIDTH:]
-    with reading("run", row):
-        for column, value, kinds in (
-            ("timeout_seconds", timeout_seconds, (int, float, type(None))),
-            ("profile", profile, (str,)),
-            ("attempt", attempt, (int,)),
-            ("queued_at", queued_at, (str,)),
-            ("model_script", model_script, (str, type(None))),
-        ):
-            if not isinstance(value, kinds):
-                raise ValueError(f"column {column} holds {value!r}")  # noqa: TRY004  # `reading` turns it
-        queued = QueuedRun(
-            run_of(row[:RUN_WIDTH]), profile, timeout_seconds, json_object("metadata", metadata), model_script
-        )
-    return ClaimedRun(queued, attempt, queued_at)

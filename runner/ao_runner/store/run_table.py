@@ -1,38 +1,29 @@
 """The runs of a store: begun, searched and ended, whoever performs them."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
 from ao_protocol.rejected_answers import RejectedAnswer
-from ao_runner.store.brief_fields import brief_columns
-from ao_runner.store.engine import ConstraintBroken, Engine, Part, Row, end_of_prefix, insertion, json_object, reading
-from ao_runner.store.records import (
-    LAST,
-    Damage,
+from ao_runner.store.brief_fields import brief_parameters
+from ao_runner.store.columns import Stored, json_object, reading
+from ao_runner.store.engine import ConstraintBroken, Engine, Part, end_of_prefix
+from ao_runner.store.records import LAST, QueuedRun, Run, RunFilter, RunRecord, RunState, RunStatus, Session
+from ao_runner.store.run_figures import ONLY, contains
+from ao_runner.store.session_table import SessionTable
+from ao_runner.store.store_errors import (
     NotHeld,
     OfAnotherSession,
-    Placement,
-    QueuedRun,
     RowConflict,
     RowDamaged,
-    Run,
-    RunFilter,
-    RunRecord,
-    RunState,
-    RunStatus,
-    Session,
     SessionBusy,
     SessionUnknown,
 )
-from ao_runner.store.run_figures import ONLY, contains
-from ao_runner.store.session_table import SessionTable
 
-RUN_COLUMNS: Final = (
-    "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract, parent_session_id,"
-    " execution_mode, input_responses"
-)
-RUN_WIDTH: Final = RUN_COLUMNS.count(",") + 1
+RUN: Final = Stored("run", Run)
+QUEUED: Final = Stored("run", QueuedRun)
+_STATE: Final = Stored("run", RunState)
 MOST_OF_A_SESSION: Final = 1_000
 """Maximum number of runs of one session in a list of states."""
 _PREFIXED: Final = "run_id >= ? AND run_id < ?"
@@ -45,22 +36,10 @@ class RunTable(Part):
         super().__init__(engine)
         self._sessions = sessions
 
-    def new_values(self, run: Run) -> dict[str, object]:
-        """Return the columns of a new run."""
-        schema_name = (run.contract or {}).get("schema_name")
-        return {
-            **({} if self._db.generated_columns else {"schema_name": schema_name}),
-            "run_id": run.run_id,
-            "session_id": run.session_id,
-            "mode": run.mode,
-            "parameters": json.dumps(run.parameters),
-            "started_at": run.started_at,
-            "contract": None if run.contract is None else json.dumps(run.contract),
-            "parent_session_id": run.parent_session_id,
-            "execution_mode": run.execution_mode,
-            "input_responses": None if run.input_responses is None else json.dumps(run.input_responses),
-            "announced": 0,
-        }
+    def insert(self, run: Run, values: Mapping[str, object]) -> None:
+        """Store a new run, whose columns have the values."""
+        own = dict.fromkeys(self._db.own_run_columns, (run.contract or {}).get("schema_name"))
+        self._db.insert("runs", {**values, **own})
 
     def begin(self, run: Run, owner: str, new_session: Session | None = None) -> None:
         """Store a new run that `owner` performs, together with the session that it begins, if any.
@@ -70,12 +49,11 @@ class RunTable(Part):
             SessionUnknown: The session was deleted.
             RowConflict: The run exists.
         """
-        values = self.new_values(run) | {"status": run.status, "owner": owner}
         try:
             with self._db.transaction():
                 if new_session is not None:
                     self._sessions.add(new_session)
-                self._db.write(insertion("runs", values), tuple(values.values()))
+                self.insert(run, RUN.values(run) | {"owner": owner, "announced": 0})
         except ConstraintBroken as error:
             if error.kind == "reference":
                 raise SessionUnknown(run.session_id) from error
@@ -151,9 +129,9 @@ class RunTable(Part):
 
     def of_sessions(self, *session_ids: str) -> list[Run]:
         """Return the runs of sessions in order, in one query. Large parameters are brief, see `brief_fields`."""
-        columns = brief_columns(RUN_COLUMNS, self._db.beginning_sql)
-        statement = (columns, "runs", f"WHERE session_id {self._db.among_sql} ORDER BY rowid")
-        return self._db.rows("run", statement, (self._db.listed(session_ids),), run_of, self._db.damage)
+        source = f"runs WHERE session_id {self._db.among_sql} ORDER BY rowid"
+        brief = brief_parameters(self._db.beginning_sql)
+        return self._db.records(RUN, source, (self._db.listed(session_ids),), brief)
 
     def states_of(self, *session_ids: str) -> list[RunState]:
         """Return the newest runs of sessions, oldest first, in one query. Damaged rows go to `damage`.
@@ -165,13 +143,13 @@ class RunTable(Part):
             f" FROM runs WHERE session_id {self._db.among_sql}"
         )
         newest = f"rowid IN (SELECT rowid FROM ({numbered}) AS numbered WHERE back <= {MOST_OF_A_SESSION})"  # noqa: S608
-        return self.select(self._db.damage, newest, self._db.listed(session_ids))
+        return self.select(newest, self._db.listed(session_ids))
 
     def states(self, *statuses: RunStatus) -> list[RunState]:
         """Return the runs with one of the statuses, or all, oldest first. Damaged rows go to `damage`."""
         if not statuses:
-            return self.select(self._db.damage, "1 = 1")
-        return self.select(self._db.damage, f"status IN ({', '.join('?' * len(statuses))})", *statuses)
+            return self.select("1 = 1")
+        return self.select(f"status IN ({', '.join('?' * len(statuses))})", *statuses)
 
     def find(self, beginning: str) -> list[RunState]:
         """Return the run with an id, or the runs whose ids have that prefix, oldest first.
@@ -179,8 +157,8 @@ class RunTable(Part):
         Raises:
             RowDamaged: One of them is damaged.
         """
-        found = self.select(None, "run_id = ?", beginning, whole=True)
-        return found or self.select(None, _PREFIXED, beginning, end_of_prefix(beginning), whole=True)
+        found = self.select("run_id = ?", beginning, is_strict=True)
+        return found or self.select(_PREFIXED, beginning, end_of_prefix(beginning), is_strict=True)
 
     def search(self, wanted: RunFilter) -> list[RunState]:
         """Return the newest runs that fit a filter, newest first. Damaged rows go to `damage`.
@@ -198,22 +176,23 @@ class RunTable(Part):
             conditions.append((f"status {self._db.among_sql}", [self._db.listed(wanted.statuses)]))
         condition = " AND ".join(["1 = 1", *(one for one, _ in conditions), *(ONLY[name] for name in wanted.only)])
         values = [value for _, some in conditions for value in some]
-        return self.select(self._db.damage, condition, *values, tail=f" DESC LIMIT {wanted.limit:d}")
+        return self.select(condition, *values, tail=f" DESC LIMIT {wanted.limit:d}")
 
-    def select(
-        self, damage: Damage | None, condition: str, *values: object, tail: str = "", whole: bool = False
-    ) -> list[RunState]:
-        """Return the runs that fit a condition, oldest first. Without `whole`, large parameters are brief."""
+    def select(self, condition: str, *values: object, tail: str = "", is_strict: bool = False) -> list[RunState]:
+        """Return the runs that fit a condition, oldest first. Unless `is_strict`, large parameters are brief.
+
+        Raises:
+            RowDamaged: One of them is damaged, with `is_strict`. Otherwise, damaged rows go to `damage`.
+        """
         of_session = "FROM sessions WHERE sessions.session_id = runs.session_id"
-        columns = (
-            f"{RUN_COLUMNS if whole else brief_columns(RUN_COLUMNS, self._db.beginning_sql)},"
-            f" profile, attempt, owner, queued_at, has_begun, stop_wanted, {self._db.last_seq_sql},"
-            f" requires, priority, not_before, (SELECT host {of_session}), succeeds,"
-            f" (SELECT agent_name {of_session}), rowid"
-        )
-        return self._db.rows(
-            "run", (columns, "runs", f"WHERE {condition} ORDER BY rowid{tail}"), values, _state, damage
-        )
+        expressions = {
+            "last_seq": f"coalesce({self._db.last_seq_sql}, 0)",
+            "host": f"(SELECT host {of_session})",
+            "agent_name": f"coalesce((SELECT agent_name {of_session}), '')",
+            "number": "rowid",
+        } | ({} if is_strict else brief_parameters(self._db.beginning_sql))
+        source = f"runs WHERE {condition} ORDER BY rowid{tail}"
+        return self._db.records(_STATE, source, values, expressions, is_strict=is_strict)
 
     def last(self, session_id: str, run_id: str | None = None) -> Run | None:
         """Return the last run of a session, or the one with an id, or None.
@@ -221,12 +200,9 @@ class RunTable(Part):
         Raises:
             RowDamaged: The run cannot be read.
         """
-        rows = self._db.fetch(
-            f"SELECT {RUN_COLUMNS} FROM runs WHERE session_id = ? AND run_id = coalesce(?, run_id)"  # noqa: S608  # own
-            " ORDER BY rowid DESC LIMIT 1",
-            (session_id, run_id),
-        )
-        return run_of(rows[0]) if rows else None
+        source = "runs WHERE session_id = ? AND run_id = coalesce(?, run_id) ORDER BY rowid DESC LIMIT 1"
+        found = self._db.records(RUN, source, (session_id, run_id), is_strict=True)
+        return found[0] if found else None
 
     def first(self, session_id: str) -> Run:
         """Return the run that began a session.
@@ -234,13 +210,10 @@ class RunTable(Part):
         Raises:
             RowDamaged: The run cannot be read, or is missing.
         """
-        rows = self._db.fetch(
-            f"SELECT {RUN_COLUMNS} FROM runs WHERE session_id = ? ORDER BY rowid LIMIT 1",  # noqa: S608  # own names
-            (session_id,),
-        )
-        if not rows:
+        source = "runs WHERE session_id = ? ORDER BY rowid LIMIT 1"
+        if not (found := self._db.records(RUN, source, (session_id,), is_strict=True)):
             raise RowDamaged("session", session_id, "its first run is missing")
-        return run_of(rows[0])
+        return found[0]
 
     def find_queued(self, run_id: str) -> QueuedRun:
         """Return a run with the settings for it; of one that was not queued, with those of its session.
@@ -249,20 +222,12 @@ class RunTable(Part):
             SessionUnknown: There is no such run.
             RowDamaged: The run cannot be read.
         """
-        columns = ", ".join(f"runs.{name.strip()}" for name in RUN_COLUMNS.split(","))
-        rows = self._db.fetch(
-            "SELECT coalesce(runs.profile, sessions.profile, executor_name), timeout_seconds, metadata, model_script,"  # noqa: S608
-            f" requires, priority, {columns}"
-            " FROM runs JOIN sessions ON sessions.session_id = runs.session_id WHERE run_id = ?",
-            (run_id,),
-        )
-        if not rows:
+        of_session = "SELECT coalesce(profile, executor_name) FROM sessions WHERE sessions.session_id = runs.session_id"
+        profile = f"coalesce(profile, ({of_session}))"
+        found = self._db.records(QUEUED, "runs WHERE run_id = ?", (run_id,), {"profile": profile}, is_strict=True)
+        if not found:
             raise SessionUnknown(run_id)
-        profile, seconds, metadata, script, requires, priority, *run = rows[0]
-        with reading("run", rows[0], run_id):
-            placement = Placement(tuple(json.loads(requires)), priority)
-            known = json_object("metadata", metadata or "{}")
-            return QueuedRun(run_of(run), profile, seconds, known, script, placement)
+        return found[0]
 
     def find_profile(self, run_id: str) -> str | None:
         """Return the profile of a run."""
@@ -291,50 +256,3 @@ class RunTable(Part):
             raise NotHeld(run_id, f"it is {status}")
         if owner not in {None, current_owner}:
             raise NotHeld(run_id, "another worker performs an attempt with the same number")
-
-
-def run_of(row: Row) -> Run:
-    """Return the run in a row of `RUN_COLUMNS`.
-
-    Raises:
-        RowDamaged: The row contains no valid run.
-    """
-    run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract, *asked = row
-    with reading("run", row):
-        return Run(
-            run_id=run_id,
-            session_id=session_id,
-            mode=mode,
-            parameters=json_object("parameters", parameters),
-            started_at=started_at,
-            status=status,
-            ended_at=ended_at,
-            error_type=error_type,
-            contract=None if contract is None else json_object("contract", contract),
-            parent_session_id=asked[0],
-            execution_mode=asked[1],
-            input_responses=None if asked[2] is None else json.loads(asked[2]),
-        )
-
-
-def _state(row: Row) -> RunState:
-    profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq, *rest = row[RUN_WIDTH:]
-    with reading("run", row):
-        run = run_of(row[:RUN_WIDTH])
-        requires, priority, not_before, host, succeeds, agent_name, number = rest
-        placement = Placement(tuple(json.loads(requires)), priority, not_before)
-    return RunState(
-        run=run,
-        profile=profile,
-        attempt=attempt,
-        owner=owner,
-        queued_at=queued_at,
-        has_begun=bool(has_begun),
-        stop_wanted=bool(stop_wanted),
-        last_seq=last_seq or 0,
-        placement=placement,
-        host=host,
-        succeeds=succeeds,
-        agent_name=agent_name or "",
-        number=number,
-    )

@@ -3,13 +3,15 @@
 import json
 from typing import Final
 
-from ao_runner.store.engine import Part, Row, json_object, reading
+from ao_runner.store.columns import Stored
+from ao_runner.store.engine import Part
 from ao_runner.store.records import NamedSchema
 
-_COLUMNS: Final = (
-    "name, description, schema, created_at, deleted_at IS NOT NULL,"
-    " (SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name)"
-)
+_SCHEMA: Final = Stored("schema", NamedSchema)
+_EXPRESSIONS: Final = {
+    "is_deleted": "deleted_at IS NOT NULL",
+    "used_by_runs": "(SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name)",
+}
 
 
 class SchemaTable(Part):
@@ -21,12 +23,12 @@ class SchemaTable(Part):
         Raises:
             RowDamaged: The schema cannot be read.
         """
-        rows = self._db.fetch(f"SELECT {_COLUMNS} FROM schemas WHERE name = ?", (name,))  # noqa: S608  # own names
-        return _named_schema(rows[0]) if rows else None
+        found = self._db.records(_SCHEMA, "schemas WHERE name = ?", (name,), _EXPRESSIONS, is_strict=True)
+        return found[0] if found else None
 
     def all(self) -> list[NamedSchema]:
         """Return all named schemas, by name."""
-        return self._db.rows("schema", (_COLUMNS, "schemas", "ORDER BY name"), (), _named_schema, self._db.damage)
+        return self._db.records(_SCHEMA, "schemas ORDER BY name", (), _EXPRESSIONS)
 
     def put(self, named: NamedSchema) -> None:
         """Store a schema under its name and replace an existing one."""
@@ -40,10 +42,3 @@ class SchemaTable(Part):
     def remove(self, name: str) -> None:
         """Delete a name and its schema."""
         self._db.write("DELETE FROM schemas WHERE name = ?", (name,))
-
-
-def _named_schema(row: Row) -> NamedSchema:
-    name, description, schema, created_at, is_deleted, used_by_runs = row
-    with reading("schema", row):
-        document = json_object("schema", schema)
-    return NamedSchema(name, description, document, created_at, used_by_runs, is_deleted=bool(is_deleted))

@@ -1,20 +1,17 @@
 """The sessions of a store."""
 
-import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
+from ao_runner.store.columns import Row, Stored
 from ao_runner.store.deliveries import DeliveryTable
-from ao_runner.store.engine import Engine, Part, Row, end_of_prefix, insertion, json_object, reading
-from ao_runner.store.records import LAST, DeletableSession, Session, SessionsOpen, SessionUnknown
+from ao_runner.store.engine import Engine, Part, end_of_prefix
+from ao_runner.store.records import LAST, DeletableSession, Session
+from ao_runner.store.store_errors import SessionsOpen, SessionUnknown
 
-_SESSION_COLUMNS: Final = (
-    "session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
-    " executor_session_id, is_simulated, profile, host, parent_session_id"
-)
+SESSION: Final = Stored("session", Session)
 SESSIONS_AT_ONCE: Final = 20
 """Maximum number of old sessions to delete in one transaction, so that a concurrent worker can write in between."""
 
@@ -32,13 +29,7 @@ class SessionTable(Part):
 
     def add(self, session: Session) -> None:
         """Store a new session."""
-        values = asdict(session) | {
-            "blueprint": json.dumps(session.blueprint),
-            "executor_config": json.dumps(session.executor_config),
-            "is_simulated": int(session.is_simulated),
-            "agent_name": session.agent_name,
-        }
-        self._db.write(insertion("sessions", values), tuple(values.values()))
+        self._db.insert("sessions", SESSION.values(session) | {"agent_name": session.agent_name})
 
     def exists(self, session_id: str) -> bool:
         """Return whether a session has exactly this id."""
@@ -100,31 +91,26 @@ class SessionTable(Part):
             RowDamaged: The session cannot be read.
         """
         session_id, _ = self.resolve(wanted)
-        found = self._db.rows(
-            "session", (_SESSION_COLUMNS, "sessions", "WHERE session_id = ?"), (session_id,), _session_of
-        )
+        found = self._db.records(SESSION, "sessions WHERE session_id = ?", (session_id,), is_strict=True)
         if not found:
             raise SessionUnknown(wanted)
         return found[0]
 
     def by_id(self, session_ids: Collection[str]) -> dict[str, Session]:
         """Return sessions by their exact ids, in one query. Unknown ones are absent; damaged rows go to `damage`."""
-        statement = (_SESSION_COLUMNS, "sessions", f"WHERE session_id {self._db.among_sql}")
-        found = self._db.rows("session", statement, (self._db.listed(session_ids),), _session_of, self._db.damage)
+        source = f"sessions WHERE session_id {self._db.among_sql}"
+        found = self._db.records(SESSION, source, (self._db.listed(session_ids),))
         return {session.session_id: session for session in found}
 
     def all(self) -> list[Session]:
         """Return every session, the one with the newest run first."""
         newest = "coalesce((SELECT max(rowid) FROM runs WHERE runs.session_id = sessions.session_id), 0)"
-        clause = f"ORDER BY {newest} DESC, rowid DESC"
-        return self._db.rows("session", (_SESSION_COLUMNS, "sessions", clause), (), _session_of, self._db.damage)
+        return self._db.records(SESSION, f"sessions ORDER BY {newest} DESC, rowid DESC")
 
     def after(self, session_id: str, most: int) -> list[Session]:
         """Return the first sessions behind an id, in the order of their ids, in which none moves."""
-        clause = f"WHERE session_id > ? ORDER BY session_id LIMIT {most:d}"
-        return self._db.rows(
-            "session", (_SESSION_COLUMNS, "sessions", clause), (session_id,), _session_of, self._db.damage
-        )
+        source = f"sessions WHERE session_id > ? ORDER BY session_id LIMIT {most:d}"
+        return self._db.records(SESSION, source, (session_id,))
 
     def children_of(self, session_id: str, most: int) -> list[str]:
         """Return the first sessions that a session has started."""
@@ -203,21 +189,3 @@ class SessionTable(Part):
                 self._db.write("DELETE FROM runs WHERE session_id = ?", row[:1])
                 self._db.write("DELETE FROM sessions WHERE session_id = ?", row[:1])
         return [DeletableSession(*row[:-1]) for row in rows]
-
-
-def _session_of(row: Row) -> Session:
-    with reading("session", row):
-        return Session(
-            session_id=row[0],
-            created_at=row[1],
-            executor_name=row[2],
-            executor_path=row[3],
-            project_dir=row[4],
-            blueprint=json_object("blueprint", row[5]),
-            executor_config=json_object("executor_config", row[6]),
-            executor_session_id=row[7],
-            is_simulated=bool(row[8]),
-            profile=row[9],
-            host=row[10],
-            parent_session_id=row[11],
-        )

@@ -14,7 +14,7 @@ from ao_runner.store.ownership import (
     notify,
     own_wakeup,
 )
-from ao_runner.store.run_figures import TAIL_CHARACTERS
+from ao_runner.store.records import TAIL_CHARACTERS
 from ao_runner.store.sqlite_tables import SqliteEvents, SqliteWorkers
 from ao_runner.store.store import Store
 from ao_runner.store.store_file import BUSY_SECONDS, StoreFile
@@ -41,7 +41,7 @@ class SqliteStore(StoreFile, Store):
 
     waits_for_a_server: ClassVar[bool] = False
     keeps_nul: ClassVar[bool] = True
-    generated_columns: ClassVar[frozenset[str]] = frozenset({"schema_name"})
+    own_run_columns: ClassVar[tuple[str, ...]] = ()
     greatest: ClassVar[str] = "max"
     beginning_sql: ClassVar[str] = "json_quote(substr({column}, 1, {characters}))"
     last_seq_sql: ClassVar[str] = _LAST_SEQ

@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ao_runner.store.engine import Engine, Row, reading
+from ao_runner.store.columns import Row, reading
+from ao_runner.store.engine import Engine
 from ao_runner.store.event_table import EventTable
 from ao_runner.store.ownership import (
     IDLE_LEASE_SECONDS,
@@ -22,10 +23,11 @@ from ao_runner.store.ownership import (
     owner_of,
     uptime_seconds,
 )
-from ao_runner.store.records import Offer, RowDamaged, RunState, StoredEvent, timestamp
+from ao_runner.store.records import Offer, RunState, StoredEvent, timestamp
 from ao_runner.store.run_table import RunTable
+from ao_runner.store.store_errors import RowDamaged
 from ao_runner.store.store_file import is_corrupt
-from ao_runner.store.worker_table import CLAIMED_COLUMNS, WorkerTable
+from ao_runner.store.worker_table import CLAIMED, WorkerTable
 
 DAY: Final = 86400.0
 
@@ -100,7 +102,7 @@ class SqliteWorkers(WorkerTable):
         return self._db.fetch(
             "UPDATE runs SET status = 'running', owner = ?, lease_until = ?, has_begun = 0,"  # noqa: S608  # own names
             " attempt = min(attempt, 1 << 52) + 1"  # a damaged one must not overflow
-            f" WHERE status = 'queued' AND run_id {self._db.among_sql} RETURNING rowid, {CLAIMED_COLUMNS}",
+            f" WHERE status = 'queued' AND run_id {self._db.among_sql} RETURNING {CLAIMED.columns()}",
             (offer.owner, uptime_seconds() + offer.lease_seconds, self._db.listed(run_ids)),
         )
 
@@ -141,9 +143,7 @@ class SqliteWorkers(WorkerTable):
         """See `WorkerTable`. Sessions of this host are never stranded."""
         before = timestamp(datetime.now(UTC) - timedelta(seconds=gone_seconds))
         found = self._db.fetch(_STRANDED, (before, uptime_seconds(), -gone_seconds, MAX_LEASE_SECONDS))
-        return self._runs.select(
-            self._db.damage, f"run_id {self._db.among_sql}", self._db.listed([row[0] for row in found])
-        )
+        return self._runs.select(f"run_id {self._db.among_sql}", self._db.listed([row[0] for row in found]))
 
     def join(self, offer: Offer) -> None:
         """See `WorkerTable`. An owner on this host is announced by its file, and its row is for requests to it."""

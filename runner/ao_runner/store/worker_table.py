@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ao_runner.store.engine import Engine, Part, Row
+from ao_runner.store.columns import Row, Stored
+from ao_runner.store.engine import Engine, Part
 from ao_runner.store.ownership import Owner
-from ao_runner.store.records import Fleet, Offer, RunState
+from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunState
 from ao_runner.store.run_figures import OPEN
-from ao_runner.store.run_table import RUN_COLUMNS, RunTable
+from ao_runner.store.run_table import RunTable
 
-CLAIMED_COLUMNS: Final = f"{RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at, model_script"
+CLAIMED: Final = Stored("run", ClaimedRun)
 MOST_PROFILES: Final = 100
 """Maximum number of profiles whose load is told."""
 
@@ -56,7 +57,7 @@ class WorkerTable(Part):
 
     @abstractmethod
     def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
-        """Mark queued runs as running, and return the row number and `CLAIMED_COLUMNS` of each that was marked."""
+        """Mark queued runs as running, and return the columns of `CLAIMED` of each that was marked."""
 
     @abstractmethod
     def renew_leases(self, owner: str, lease_seconds: float, outbox_seconds: float = 0.0) -> set[tuple[str, int]]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ao_runner.store.records import SessionUnknown
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import SessionUnknown
 from ao_server.shapes import current_status, states_by_session
 
 MOST_ANCESTORS: Final = 10

@@ -11,9 +11,9 @@ import pytest
 from ao_protocol.events import Failure, parse_event
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.ownership import is_alive, own_runs
-from ao_runner.store.records import NotHeld
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import NotHeld
 from tests.process.lifeline.leftovers import processes_in
 from tests.process.runner.performing import MINIATURES
 from tests.process.runner.postgres.acting import claim, enqueue, lines_of

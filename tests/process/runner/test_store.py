@@ -10,15 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.store.records import (
-    Offer,
-    QueuedRun,
-    Run,
-    RunRecord,
-    Session,
-    StoreUnusable,
-)
+from ao_runner.store.records import Offer, QueuedRun, Run, RunRecord, Session
 from ao_runner.store.sqlite_store import SqliteStore
+from ao_runner.store.store_errors import StoreUnusable
 from ao_runner.store.store_file import FILE_NAME
 
 SESSION = Session("ses_1", "2026-01-01T00:00:00Z", "x", "/bin/x", "/project", {"name": "agent"}, {"model": "m"})

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.store.records import Holder, Session, StoreBusy
+from ao_runner.store.records import Session
 from ao_runner.store.sqlite_store import SqliteStore
+from ao_runner.store.store_errors import Holder, StoreBusy
 from ao_runner.store.store_file import find_holder
 from tests.process.runner.cli.calling import Ao
 

@@ -7,8 +7,9 @@ import pytest
 
 from ao_protocol.wire import JsonObject
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import QueuedRun, RowConflict, Run, RunRecord, Session, SessionBusy, SessionUnknown
+from ao_runner.store.records import QueuedRun, Run, RunRecord, Session
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowConflict, SessionBusy, SessionUnknown
 
 SESSION = Session("ses_1", "2026-01-01T00:00:00Z", "x", "/bin/x", "/project", {"name": "agent"}, {"model": "m"})
 RUN = Run("run_1", "ses_1", "start", {"prompt": "hi"}, "2026-01-01T00:00:00Z")

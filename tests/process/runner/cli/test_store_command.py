@@ -15,7 +15,8 @@ from ao_runner.runs.lost_runs import fail_lost_runs, fail_stranded_runs
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_layout import LAYOUTS, migrate, partition_name
 from ao_runner.store.postgres_operations import look
-from ao_runner.store.records import Offer, QueuedRun, Run, Session, StoreUnusable
+from ao_runner.store.records import Offer, QueuedRun, Run, Session
+from ao_runner.store.store_errors import StoreUnusable
 from tests.postgres_server import PostgresServer
 from tests.process.runner.cli.calling import Ao, Called, miniature
 from tests.process.runner.cli.test_many_hosts import working

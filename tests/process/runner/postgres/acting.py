@@ -14,8 +14,9 @@ from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnav
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_store import PostgresStore
-from ao_runner.store.records import ClaimedRun, Offer, QueuedRun, RowDamaged, Run, Session
+from ao_runner.store.records import ClaimedRun, Offer, QueuedRun, Run, Session
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged
 from tests.process.executors.driver import wait_until
 from tests.process.runner.cli.calling import Ao, miniature
 

@@ -9,8 +9,9 @@ import pytest
 
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import NotHeld, Offer
+from ao_runner.store.records import Offer
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import NotHeld
 from tests.jumping_clock import build_jumping_clock
 from tests.process.executors.driver import wait_until
 from tests.process.runner.cli.calling import Ao
