@@ -75,7 +75,7 @@ def examine_store(place: StorePlace) -> Iterator[Finding]:
 
 def _file(store: Store) -> Iterator[Finding]:
     store.check()
-    sessions, _, _ = store.list_sessions(), store.list_states(), store.list_schemas()
+    sessions, _, _ = store.sessions.all(), store.runs.states(), store.schemas.all()
     home = store.home
     if store.is_writable:
         mode = stat.S_IMODE(home.stat().st_mode)

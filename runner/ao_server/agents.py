@@ -113,10 +113,10 @@ def remarks_on_agent(document: JsonObject) -> list[str]:
 
 def listed_agents(store: Store) -> list[StoredAgent]:
     """Return all agents by name, without those that only a runner performs whose lease is over."""
-    agents = store.list_agents()
+    agents = store.agents.all()
     if not any(agent.document.get("runner_id") for agent in agents):
         return agents
-    alive = store.living_owners()
+    alive = store.workers.living()
     return [agent for agent in agents if agent.document.get("runner_id") in {None, *alive}]
 
 

@@ -16,8 +16,9 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.runs.submission import NewRun
-from ao_runner.store.records import RunState, StoreUnusable, StoreUnwritable, timestamp
+from ao_runner.store.records import RunState, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import StoreUnusable, StoreUnwritable
 from ao_server.context import ServerContext
 from ao_server.joined_workers import tell
 from ao_server.shapes import terminal_of
@@ -39,16 +40,18 @@ async def announce_ends(context: ServerContext) -> None:
 
 async def _announce(context: ServerContext) -> None:
     access = context.access
-    while await access.read(lambda store: store.unannounced_ends()) and await access.write_alone(_announce_some):
+    while await access.read(lambda store: store.deliveries.unannounced_ends()) and await access.write_alone(
+        _announce_some
+    ):
         access.wakeup.notify()  # the senders to webhooks
-    for parent in await access.read(lambda store: store.parents_to_resume()):
+    for parent in await access.read(lambda store: store.deliveries.parents_to_resume()):
         if await access.write_alone(partial(resume_parent, parent=parent, hosting=context.hosting)):
             access.notify()
 
 
 def _announce_some(store: Store) -> bool:
     with store.transaction():
-        return store.announce_ends(timestamp()) > 0
+        return store.deliveries.announce_ends(timestamp()) > 0
 
 
 def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
@@ -57,12 +60,12 @@ def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
     If the parent cannot be resumed, the callbacks are given up, with the reason.
     """
     with store.transaction():
-        run_ids = store.hold_waiting(parent)
+        run_ids = store.deliveries.hold_waiting(parent)
         if run_ids is None:
-            store.forget_deliveries(parent)
+            store.deliveries.forget(parent)
             return False
         try:
-            states = [state for run_id in run_ids for state in store.find_states(run_id)]
+            states = [state for run_id in run_ids for state in store.runs.find(run_id)]
             in_order = sorted(states, key=lambda state: (state.run.ended_at or "", state.number))
             ends = [_end_of(store, state) for state in in_order]
             if ends:
@@ -73,10 +76,10 @@ def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
             raise
         except (HTTPException, RunnerError, ValueError) as error:
             reason = _reason(error)
-            store.put_off_deliveries("callback", parent, run_ids, None, reason)
+            store.deliveries.put_off("callback", parent, run_ids, None, reason)
             tell(f"warning: session {parent} is not told of the end of {', '.join(run_ids)}: {reason!r}")
             return False
-        store.end_deliveries("callback", parent, run_ids)
+        store.deliveries.end("callback", parent, run_ids)
         return bool(ends)
 
 

@@ -147,8 +147,8 @@ async def _sweep(context: ServerContext) -> None:
             await runs.sweep(context)
             if time.monotonic() >= forget_at:
                 before = timestamp(datetime.now(UTC) - ANSWERS_KEPT)
-                await context.access.write(lambda store: store.forget_answers(before))  # noqa: B023  # awaited here
+                await context.access.write(lambda store: store.answers.forget(before))  # noqa: B023  # awaited here
                 old = timestamp(datetime.now(UTC) - timedelta(days=oversight.ACTIONS_DAYS))
-                await context.access.write(lambda store: store.forget_actions(old))  # noqa: B023  # awaited here
+                await context.access.write(lambda store: store.actions.forget(old))  # noqa: B023  # awaited here
                 forget_at = time.monotonic() + 3600
         await asyncio.sleep(SWEEP_SECONDS)

@@ -55,7 +55,7 @@ def events_after(
     store: Store, session_id: str, after: EventPosition, run_id: str | None = None
 ) -> Iterator[LoggedEvent]:
     """Yield the events of a session, or of one of its runs, behind a position. Damaged rows go to `store.damage`."""
-    for event in store.list_events(session_id, max(0, after.position - 1), run_id):
+    for event in store.events.of_session(session_id, max(0, after.position - 1), run_id):
         found = EventPosition(event.position, event.seq)
         if found > after:
             yield LoggedEvent(found, event.run_id, event.line)

@@ -61,7 +61,7 @@ class LiveSessions:
                     break  # the next look may succeed; requests report the error
 
     async def _look_at(self, session_ids: list[str]) -> None:
-        found = await self._access.read(lambda store: store.progress_of(session_ids))
+        found = await self._access.read(lambda store: store.sessions.progress_of(session_ids))
         for session_id in session_ids:
             if found.get(session_id) != self._seen.get(session_id):
                 self._seen[session_id] = found.get(session_id, ())

@@ -112,7 +112,7 @@ class OlderRunners:
         found = self.find(runner_id)
         if found is not None or not runner_id.startswith(OLDER_OWNER):
             return found
-        owner = (await self._access.read(lambda store: store.living_owners())).get(runner_id)
+        owner = (await self._access.read(lambda store: store.workers.living())).get(runner_id)
         if owner is None or not owner.serves:
             return None
         hostname = owner.host or ""
@@ -186,12 +186,12 @@ class OlderRunners:
 
     async def new_stops(self, runner: OlderRunner) -> list[str]:
         """Return the sessions that have to end and were not told yet."""
-        stops = (await self._access.read(lambda store: store.requests_to(runner.runner_id))).stops
+        stops = (await self._access.read(lambda store: store.workers.requests_to(runner.runner_id))).stops
         new = [run_id for run_id, count in stops.items() if count > runner.told.get(run_id, 0)]
         runner.told = {run_id: stops[run_id] for run_id in stops}
 
         def sessions(store: Store) -> list[str]:
-            return [state.run.session_id for run_id in new for state in store.find_states(run_id)]
+            return [state.run.session_id for run_id in new for state in store.runs.find(run_id)]
 
         idle, runner.idle_stops = runner.idle_stops, set()
         return sorted({*idle, *(await self._access.read(sessions) if new else ())})
@@ -211,7 +211,7 @@ class OlderRunners:
 
     async def _end(self, runner: OlderRunner, has_to: Callable[[RunState], bool]) -> None:
         def states_of(store: Store) -> list[RunState]:
-            return [one for one in store.list_states("running") if one.owner == runner.runner_id]
+            return [one for one in store.runs.states("running") if one.owner == runner.runner_id]
 
         def end(store: Store, run_id: str, attempt: int) -> None:
             for state in states_of(store):
@@ -268,10 +268,10 @@ class OlderRunners:
 
     async def _keep_here(self, runner: OlderRunner, run: OlderRun) -> None:
         """Bind a session to a runner that keeps a process for it, if its executor has not; else it has no resume."""
-        session = await self._access.read(lambda store: store.find_session(run.session_id))
+        session = await self._access.read(lambda store: store.sessions.find(run.session_id))
         if session.executor_session_id is None:
             await self.add(runner, run, lambda: [bound(f"{run.executor_name}-{run.session_id}")])
-            await self._access.write(lambda store: store.place_session(run.session_id, run.executor_name, None))
+            await self._access.write(lambda store: store.sessions.place(run.session_id, run.executor_name, None))
         runner.idle.add(run.session_id)
 
     async def _add(self, runner: OlderRunner, run: OlderRun, lines: Sequence[bytes]) -> None:
@@ -282,20 +282,20 @@ class OlderRunners:
 
 def _stored(store: Store, key: RunKey, state: RunState, runner: OlderRunner) -> OlderRun:
     run = OlderRun(key, state.run.session_id, str(runner.registration["executor_profile"]))
-    run.note(event.line.encode() for event in store.list_events(state.run.session_id, run_id=key.run_id))
+    run.note(event.line.encode() for event in store.events.of_session(state.run.session_id, run_id=key.run_id))
     return run
 
 
 def _put_agents(store: Store, runner_id: str, agents: Sequence[JsonObject]) -> None:
-    for agent in store.list_agents():
+    for agent in store.agents.all():
         if agent.document.get("runner_id") == runner_id:
-            store.delete_agent(agent.name)
+            store.agents.delete(agent.name)
     for document in agents:
         name, now = str(document["name"]), timestamp()
-        if (known := store.find_agent(name)) is not None:
+        if (known := store.agents.find(name)) is not None:
             owner = known.document.get("runner_id")
             raise AgentNameTaken(name, owner if isinstance(owner, str) else None)
-        store.put_agent(StoredAgent(name, {**document, "runner_id": runner_id}, "active", now, now))
+        store.agents.put(StoredAgent(name, {**document, "runner_id": runner_id}, "active", now, now))
 
 
 def runner_id_of(hostname: str, project_dir: str, profile: str, command: str) -> str:

@@ -21,7 +21,7 @@ from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInU
 from ao_runner.named_schemas.vetting import UnacceptableSchema
 from ao_runner.runs.submission import Reason, RunRefused
 from ao_runner.store.engine import ConstraintBroken
-from ao_runner.store.records import (
+from ao_runner.store.store_errors import (
     OfAnotherSession,
     RowConflict,
     SessionBusy,

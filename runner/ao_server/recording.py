@@ -64,7 +64,7 @@ class ActionLog:
             if not actions:
                 continue
             try:
-                await self._access.write(lambda store: store.add_actions(actions))  # noqa: B023  # awaited here
+                await self._access.write(lambda store: store.actions.add(actions))  # noqa: B023  # awaited here
             except (CoordinatorUnavailable, RunnerError):
                 if self._closing.is_set():
                     _tell_lost(actions)

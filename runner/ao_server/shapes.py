@@ -93,7 +93,7 @@ def shown_sessions(store: Store, sessions: Sequence[Session], idle: Collection[s
 def states_by_session(store: Store, session_ids: Iterable[str]) -> dict[str, list[RunState]]:
     """Return the runs of sessions in order, by session, with one query."""
     states: dict[str, list[RunState]] = {session_id: [] for session_id in session_ids}
-    for state in store.states_of(*states):
+    for state in store.runs.states_of(*states):
         states[state.run.session_id].append(state)
     return states
 
@@ -133,13 +133,15 @@ def current_status(states: Sequence[RunState], *, is_idle: bool = False) -> str:
 
 def terminal_of(store: Store, run_id: str) -> Terminal | None:
     """Return the terminal event of a run; None if it has not ended, or its events were dropped."""
-    line = store.last_line(run_id)
+    line = store.events.last_line(run_id)
     return None if line is None else _terminal_in(line)
 
 
 def failures_of(store: Store, states: Iterable[RunState]) -> dict[str, Failure]:
     """Return the failures of runs by run, with one query; a failure of more than 64 KiB is left out."""
-    lines = store.last_lines([state.run.run_id for state in states if state.run.status in {"failed", "cancelled"}])
+    lines = store.events.last_lines(
+        [state.run.run_id for state in states if state.run.status in {"failed", "cancelled"}]
+    )
     terminals = {run_id: _terminal_in(line) for run_id, line in lines.items()}
     return {run_id: terminal for run_id, terminal in terminals.items() if isinstance(terminal, Failure)}
 
@@ -154,7 +156,7 @@ def _terminal_in(line: str) -> Terminal | None:
 
 def verdicts_of(store: Store, run_id: str) -> list[OutputValidation]:
     """Return the verdicts over the answers of a run."""
-    bodies = [parse_event(line.encode()).body for line in store.lines_with(run_id, "output_validation")]
+    bodies = [parse_event(line.encode()).body for line in store.events.lines_with(run_id, "output_validation")]
     return [body for body in bodies if isinstance(body, OutputValidation)]
 
 
@@ -173,7 +175,7 @@ def shown_result(store: Store, state: RunState, terminal: Result) -> JsonObject:
 def shown_contract(store: Store, state: RunState, terminal: Terminal | None) -> JsonObject:
     """Return how the output contract of a run was met: `schema_validation`, `errors` and `attempts`."""
     verdicts = verdicts_of(store, state.run.run_id)
-    record = store.find_record(state.run.run_id)
+    record = store.runs.find_record(state.run.run_id)
     rejected = () if record is None else record.rejected_answers
     errors = terminal.error.validation_errors if isinstance(terminal, Failure) else None
     found: JsonObject = {} if terminal is None else validation_of(terminal, state.run, len(verdicts))

@@ -14,8 +14,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 from ao_protocol.wire import JsonObject, Seconds
 from ao_runner.blueprints.loading import understand_blueprint
 from ao_runner.runs.submission import MAX_SHOWN_CHARACTERS, Accepted, NewRun, Reception, accept, repetition_of, shown
-from ao_runner.store.records import ExecutionMode, SessionUnknown, timestamp
+from ao_runner.store.records import ExecutionMode, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import SessionUnknown
 from ao_server.agents import Agent, Demands, read_agent
 from ao_server.problems import refusal
 from ao_server.request_text import LongName, Name
@@ -129,12 +130,12 @@ def _with_agent(asked: NewRun, agent: Agent | None, profile: str | None, hosting
 def _check_known(store: Store, session_id: str | None) -> None:
     if session_id is None:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "session_id is required for resume_session")
-    if not store.session_exists(session_id):
+    if not store.sessions.exists(session_id):
         raise HTTPException(HTTPStatus.NOT_FOUND, f"Session {shown(session_id)} not found")
 
 
 def _find_agent(store: Store, name: str) -> Agent:
-    stored = store.find_agent(name)
+    stored = store.agents.find(name)
     if stored is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"Agent not found: {name[:MAX_SHOWN_CHARACTERS]}")
     if stored.status != "active":
@@ -144,10 +145,10 @@ def _find_agent(store: Store, name: str) -> Agent:
 
 def repeated(store: Store, run_id: str, hosting: Hosting) -> NewRun:
     """Return the request that asks the same as a stored run. An agent that is stored is taken as it is now."""
-    queued = store.find_queued(run_id)
-    session = store.find_session(queued.run.session_id)
+    queued = store.runs.find_queued(run_id)
+    session = store.sessions.find(queued.run.session_id)
     asked = repetition_of(queued, session)
-    stored = None if asked.blueprint is None else store.find_agent(session.agent_name)
+    stored = None if asked.blueprint is None else store.agents.find(session.agent_name)
     if stored is None or asked.blueprint is None:
         return asked
     return _with_agent(asked, _find_agent(store, stored.name), None, hosting)

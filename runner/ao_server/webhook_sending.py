@@ -19,8 +19,9 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.store.deliveries import Delivery, Webhook
-from ao_runner.store.records import RowDamaged, SessionUnknown, timestamp
+from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged, SessionUnknown
 from ao_server.joined_workers import tell
 from ao_server.receivers import ReceiverPolicy, ReceiverRefused, receiver_url, signed_headers
 from ao_server.shapes import shown_result, shown_run, terminal_of
@@ -57,7 +58,7 @@ async def send_messages(access: StoreAccess, receivers: ReceiverPolicy) -> None:
     ):
         while True:
             with suppress(RunnerError, CoordinatorUnavailable):
-                for webhook in await access.read(lambda store: store.due_webhooks(timestamp())):
+                for webhook in await access.read(lambda store: store.webhooks.due(timestamp())):
                     if webhook.webhook_id not in busy:
                         busy.add(webhook.webhook_id)
                         sending = tasks.create_task(_Sender(access, receivers, client, webhook).send_all())
@@ -88,7 +89,7 @@ class _Sender:
         now = datetime.now(UTC)
         until = timestamp(now + timedelta(seconds=LEASE_SECONDS))
         with store.transaction():
-            return store.claim_messages(self.webhook.webhook_id, timestamp(now), until, AT_ONCE)
+            return store.webhooks.claim_messages(self.webhook.webhook_id, timestamp(now), until, AT_ONCE)
 
     async def _send(self, delivery: Delivery) -> bool:
         """Try a delivery once, store what came of it, and return whether it succeeded."""
@@ -96,10 +97,10 @@ class _Sender:
         with suppress(RunnerError, CoordinatorUnavailable):  # it is due again when its lease ends
             problem = await self._try(delivery.run_id)
             if problem is None:
-                await self.access.write(lambda store: store.end_deliveries(*of_webhook))
+                await self.access.write(lambda store: store.deliveries.end(*of_webhook))
                 return True
             next_at = _next_try(delivery)
-            await self.access.write(lambda store: store.put_off_deliveries(*of_webhook, next_at, problem))
+            await self.access.write(lambda store: store.deliveries.put_off(*of_webhook, next_at, problem))
             if next_at is None:
                 receiver = f"webhook {self.webhook.webhook_id}"
                 tell(f"warning: {receiver} is not told of the end of {delivery.run_id}: {problem!r}")
@@ -163,12 +164,12 @@ def _message_about(store: Store, run_id: str) -> tuple[str, bytes] | None:
     Raises:
         RowDamaged: The run cannot be read.
     """
-    found = [state for state in store.find_states(run_id) if state.run.run_id == run_id]
+    found = [state for state in store.runs.find(run_id) if state.run.run_id == run_id]
     if not found:
         return None
     state = found[0]
     try:
-        session = store.find_session(state.run.session_id)
+        session = store.sessions.find(state.run.session_id)
     except SessionUnknown:
         return None
     terminal = terminal_of(store, run_id)
@@ -176,7 +177,7 @@ def _message_about(store: Store, run_id: str) -> tuple[str, bytes] | None:
     message: JsonObject = {
         "type": "run.ended",
         "id": f"{run_id}/{state.attempt}/{state.last_seq}",
-        "run": {**shown_run(state, session, failure), "succeeded_by": store.find_successor(run_id)},
+        "run": {**shown_run(state, session, failure), "succeeded_by": store.runs.find_successor(run_id)},
     }
     if isinstance(terminal, Result):
         message["result"] = shown_result(store, state, terminal)

@@ -80,16 +80,16 @@ def main() -> None:
         alone = min(read_alone(executor) for _ in range(3))
         profiles = {"flood": f"executor: {executor}\n" + (f"secrets: {[*SECRETS]}\n" if given.secrets else "")}
         with working(Path(folder) / "home", profiles=profiles) as bench:
-            bench.store.add_session(Session(SESSION, timestamp(), "x", "x", folder, {"name": "agent"}))
-            bench.store.enqueue(QueuedRun(Run(run_id, SESSION, "start", {"prompt": "x"}, timestamp()), "flood"))
+            bench.store.sessions.add(Session(SESSION, timestamp(), "x", "x", folder, {"name": "agent"}))
+            bench.store.queue.add(QueuedRun(Run(run_id, SESSION, "start", {"prompt": "x"}, timestamp()), "flood"))
             began, used = time.perf_counter(), bench.cpu_seconds()
             notify(bench.home)
             (status,) = bench.await_end([run_id], 600).values()
             stored = time.perf_counter() - began
             used = bench.cpu_seconds() - used
             time.sleep(0.5)
-            record = bench.store.find_record(run_id)
-            kept = list(bench.store.list_events(SESSION))
+            record = bench.store.runs.find_record(run_id)
+            kept = list(bench.store.events.of_session(SESSION))
             in_order = [event.seq for event in kept] == list(range(1, count + 1))
             memory = bench.resident_bytes()
     assert record is not None

@@ -91,9 +91,9 @@ def measure(place: StorePlace, processes: int, given: argparse.Namespace) -> tup
     with place.open() as store, store.transaction():
         for _ in range(QUEUED_RUNS):
             session = Session(new_session_id(), timestamp(), "x", "x", "/", {"name": "agent"})
-            store.add_session(session)
+            store.sessions.add(session)
             run = Run(new_run_id(), session.session_id, "start", {"prompt": "hi"}, timestamp(), "queued")
-            store.enqueue(QueuedRun(run, "x"))
+            store.queue.add(QueuedRun(run, "x"))
     share = argparse.Namespace(**vars(given), most_claims=(QUEUED_RUNS - SPARE_RUNS) // processes)
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(processes), context.Queue()

@@ -98,7 +98,7 @@ def main() -> None:
             used = bench.cpu_seconds() - used
             of_others = cpu_seconds_below(bench.process.pid) - of_others
             sessions = bench.store.connection.execute("SELECT session_id FROM runs").fetchall()
-            kept = [[event.seq for event in bench.store.list_events(session)] for (session,) in sessions]
+            kept = [[event.seq for event in bench.store.events.of_session(session)] for (session,) in sessions]
     figures = {
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),

@@ -50,11 +50,11 @@ def act(store: Store, seconds: float, number: int) -> dict[str, Any]:
         for claimed in timed("claim", partial(claim, store, "worker", RUNS_AT_ONCE)):
             run_id = claimed.queued.run.run_id
             for seq in range(1, EVENTS + 1):
-                timed("event", partial(store.add_attempt_events, run_id, 1, seq, [said(seq, "x")]))
-            store.end_attempt(run_id, 1, "completed", "", None)
-        timed("event_of_a_long_run", partial(store.add_attempt_events, f"long_{number}", 1, rounds, [said(1, "x")]))
-        timed("heartbeat", partial(store.renew_leases, "worker", 60))
-        timed("orders", partial(store.requests_to, "worker"))
+                timed("event", partial(store.events.add_of_attempt, run_id, 1, seq, [said(seq, "x")]))
+            store.queue.end(run_id, 1, "completed", "", None)
+        timed("event_of_a_long_run", partial(store.events.add_of_attempt, f"long_{number}", 1, rounds, [said(1, "x")]))
+        timed("heartbeat", partial(store.workers.renew_leases, "worker", 60))
+        timed("orders", partial(store.workers.requests_to, "worker"))
     ((versions,),) = store.fetch("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'runs'")
     p95 = {what: round(statistics.quantiles(some[-len(some) // 4 :], n=20)[-1], 2) for what, some in times.items()}
     return {"runs": rounds * RUNS_AT_ONCE, "versions": versions, "p95_ms": p95}

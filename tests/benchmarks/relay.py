@@ -118,11 +118,11 @@ def store(fd: int) -> None:
         Outbox(Path(folder) / "outbox") as outbox,
         SqliteStore(Path(folder)) as kept,
     ):
-        kept.add_session(Session(SESSION, "now", "x", "x", folder, {}))
-        kept.begin_run(Run(RUN, SESSION, "start", {}, "now"), "owner")
+        kept.sessions.add(Session(SESSION, "now", "x", "x", folder, {}))
+        kept.runs.begin(Run(RUN, SESSION, "start", {}, "now"), "owner")
         for _ in spooled(fd, outbox):
             while (batch := outbox.next_batch(KEY, max_events=5000)) is not None:
-                kept.add_events(RUN, batch.first_seq, batch.lines)
+                kept.events.add(RUN, batch.first_seq, batch.lines)
                 outbox.acknowledge(KEY, batch.last_seq)
 
 

@@ -74,8 +74,8 @@ def enqueue(store: Store, executor: str) -> Run:
     session = Session(new_session_id(), timestamp(), executor, executor, "/", {"name": "agent"}, profile=executor)
     run = Run(new_run_id(), session.session_id, "start", {"prompt": "hi"}, timestamp(), "queued")
     with store.transaction():
-        store.add_session(session)
-        store.enqueue(QueuedRun(run, executor))
+        store.sessions.add(session)
+        store.queue.add(QueuedRun(run, executor))
     return run
 
 
@@ -146,21 +146,21 @@ def stored_bytes(store: Store) -> dict[str, float]:
         for _ in range(STORED):
             run = enqueue(store, "x")
             with store.transaction():
-                store.claim_runs(Offer("worker"), 1, lambda *_: None)
-                store.begin_attempt(run.run_id, 1, timestamp())
-                store.add_attempt_events(run.run_id, 1, 1, [result(1)])
-                store.end_attempt(run.run_id, 1, "completed", timestamp(), None)
-                store.add_record(run.run_id, RunRecord(("executor",)))
+                store.queue.claim(Offer("worker"), 1, lambda *_: None)
+                store.queue.begin(run.run_id, 1, timestamp())
+                store.events.add_of_attempt(run.run_id, 1, 1, [result(1)])
+                store.queue.end(run.run_id, 1, "completed", timestamp(), None)
+                store.runs.add_record(run.run_id, RunRecord(("executor",)))
 
     def talk(run_id: str, together: int) -> None:
         for first in range(0, STORED, together):
             lines = [said(seq + 1, text[seq * 100 : seq * 100 + 100], run_id) for seq in range(first, first + together)]
-            store.add_attempt_events(run_id, 1, first + 1, lines)
+            store.events.add_of_attempt(run_id, 1, first + 1, lines)
 
     text = SPEC.read_text() * 5
     running = [enqueue(store, "x").run_id for _ in range(2)]
     with store.transaction():
-        store.claim_runs(Offer("worker"), 2, lambda *_: None)
+        store.queue.claim(Offer("worker"), 2, lambda *_: None)
     return {
         "a_run": growth(perform),
         "an_event_stored_alone": growth(lambda: talk(running[0], 1)),

@@ -46,8 +46,8 @@ class Bench:
         for _ in range(count):
             session = Session(new_session_id(), timestamp(), profile, profile, str(self.home), {"name": "agent"})
             run = Run(run_id or new_run_id(), session.session_id, "start", {"prompt": "hi", **parameters}, timestamp())
-            self.store.add_session(session)
-            self.store.enqueue(QueuedRun(run, profile))
+            self.store.sessions.add(session)
+            self.store.queue.add(QueuedRun(run, profile))
             run_ids.append(run.run_id)
         notify(self.home)
         return run_ids

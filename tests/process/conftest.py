@@ -96,11 +96,11 @@ def empty(server: Served) -> None:
     with StorePlace(server.home, server.environ["AO_STORE"]).open() as store:
         for _ in range(2):  # the second request kills
             with store.transaction():
-                for state in store.list_states(*OPEN_STATUSES):
+                for state in store.runs.states(*OPEN_STATUSES):
                     cancel_run(store, state.run)
             store.notify()
         if "--no-worker" not in server.arguments:
-            wait_for(lambda: not store.list_states("running"))
+            wait_for(lambda: not store.runs.states("running"))
         with store.transaction():
             for table in EMPTIED:
                 store.write(f"DELETE FROM {table}")  # noqa: S608  # own names

@@ -20,8 +20,8 @@ from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import SessionUnknown
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import SessionUnknown
 
 PLAIN_NAME: Final = re.compile(r"[\w-]{1,40}")
 
@@ -41,7 +41,7 @@ def inputs_command(run: str | None, as_json: bool, place: StorePlace) -> None:
     """List the requests of runs that wait for a person, or show all requests of RUN with what they ask."""
     with place.open() as store:
         fail_lost_runs(store)
-        requests = store.waiting_requests() if run is None else store.requests_of(run_of(store, run))
+        requests = store.inputs.waiting() if run is None else store.inputs.of_run(run_of(store, run))
     if as_json:
         documents = [{**asdict(one), "is_waiting": one.is_waiting} for one in requests]
         # Those of one run are whole.
@@ -67,8 +67,8 @@ def run_of(store: Store, wanted: str) -> str:
     Raises:
         SessionUnknown: None fits, or several do.
     """
-    session_id, run_id = store.resolve(wanted)
-    last = store.last_run(session_id, run_id)
+    session_id, run_id = store.sessions.resolve(wanted)
+    last = store.runs.last(session_id, run_id)
     if last is None:
         raise SessionUnknown(wanted)
     return last.run_id

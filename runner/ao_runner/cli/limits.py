@@ -39,7 +39,7 @@ def limits_command(ctx: click.Context, as_json: bool, place: StorePlace) -> None
     if ctx.invoked_subcommand is not None:
         return
     with place.open() as store:
-        limits = store.list_limits()
+        limits = store.limits.all()
     if as_json:
         print_document([asdict(limit) for limit in limits])
     elif limits:
@@ -58,7 +58,7 @@ def set_limit(ctx: click.Context, agent: str | None, profile: str | None, most: 
     """Let at most N runs of an agent or profile run at a time; 0 pauses it. Runs that are running go on."""
     kind, name = _whose(agent, profile)
     with chosen(ctx, place, "home", "store").open() as store:
-        store.put_limit(RunLimit(kind, check_name(name), most))
+        store.limits.put(RunLimit(kind, check_name(name), most))
         store.notify()
     show_success(f"at most {most} runs of {kind} {name} at a time")
 
@@ -71,7 +71,9 @@ def remove_limit(ctx: click.Context, agent: str | None, profile: str | None, pla
     """Remove the limit of an agent or profile, and the pause of a profile at a usage limit."""
     kind, name = _whose(agent, profile)
     with chosen(ctx, place, "home", "store").open() as store:
-        is_removed = [store.remove_limit(one, name) for one in (["agent"] if kind == "agent" else ["profile", "pause"])]
+        is_removed = [
+            store.limits.remove(one, name) for one in (["agent"] if kind == "agent" else ["profile", "pause"])
+        ]
         if not any(is_removed):
             raise NoSuchLimit(f"{kind} {name} has no limit; `ao limits` lists them")
         store.notify()

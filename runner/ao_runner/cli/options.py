@@ -125,25 +125,25 @@ def _completing(list_names: Callable[["StorePlace"], Mapping[str, str | None]]) 
 
 def _ids(place: "StorePlace") -> dict[str, str | None]:
     with place.open() as store:
-        names: dict[str, str | None] = {each.session_id: each.agent_name for each in store.list_sessions()}
-        return {**names, **{each.run.run_id: names.get(each.run.session_id) for each in store.list_states()}}
+        names: dict[str, str | None] = {each.session_id: each.agent_name for each in store.sessions.all()}
+        return {**names, **{each.run.run_id: names.get(each.run.session_id) for each in store.runs.states()}}
 
 
 def _open_runs(place: "StorePlace") -> dict[str, str | None]:
     from ao_runner.store.records import OPEN_STATUSES
 
     with place.open() as store:
-        return {state.run.run_id: state.run.status for state in store.list_states(*OPEN_STATUSES)}
+        return {state.run.run_id: state.run.status for state in store.runs.states(*OPEN_STATUSES)}
 
 
 def _asking_runs(place: "StorePlace") -> dict[str, str | None]:
     with place.open() as store:
-        return {one.run_id: one.request_id for one in store.waiting_requests()}
+        return {one.run_id: one.request_id for one in store.inputs.waiting()}
 
 
 def _requests(place: "StorePlace", run_id: str | None) -> dict[str, str | None]:
     with place.open() as store:
-        return {one.request_id: one.asked_at for one in store.waiting_requests() if one.run_id == run_id}
+        return {one.request_id: one.asked_at for one in store.inputs.waiting() if one.run_id == run_id}
 
 
 def _executors(_place: "StorePlace") -> dict[str, str | None]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ao_runner.diagnosis import Finding, Verdict
-    from ao_runner.store.records import Damage
+    from ao_runner.store.store_errors import Damage
 
 MAX_LINE_CHARACTERS: Final = 160
 MAX_SUBJECT_CHARACTERS: Final = 1000

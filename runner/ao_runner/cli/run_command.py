@@ -150,7 +150,7 @@ def resume_command(**given: Unpack[RunArguments]) -> None:
     """
     with _store_of_this_host(given["home"]) as store:
         fail_lost_runs(store)
-        session = store.find_session(given["session"])
+        session = store.sessions.find(given["session"])
         prompt = {"prompt": required_prompt(given["prompt"])}
         asked = new_run(given, parameters=prompt, session_id=session.session_id)
         accepted = accepted_from(asked, given, store)
@@ -205,7 +205,7 @@ def _perform(given: RunArguments, store: Store, accepted: Accepted, profile: Pro
         terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment))
     if style == "people":
         seconds = time.monotonic() - began_at
-        show_terminal(terminal, store.find_session(run.session_id), seconds, store.rejected_in(run.run_id))
+        show_terminal(terminal, store.sessions.find(run.session_id), seconds, store.runs.rejected_in(run.run_id))
     if simulator is not None and simulator.report:
         echo("! the model received requests that its script does not expect:", fg="yellow", err=True)
         for line in simulator.report.splitlines():
@@ -247,7 +247,7 @@ def _inputs_of(
 
         given, by = (None if answer == PARKED else answer), (None if "by" in answer else person())
         with store.transaction():
-            return store.decide_request(run.run_id, request_id, given, timestamp(), by) or PARKED
+            return store.inputs.decide(run.run_id, request_id, given, timestamp(), by) or PARKED
 
     policy = InputPolicy() if wait is None else InputPolicy(wait.wait_seconds, wait.then)
     return InputRequests(policy, decide, stops.request)
@@ -262,7 +262,7 @@ async def _hear_answers(store: Store, owner: str, inputs: InputRequests | None) 
             continue
         try:
             with store.explaining():
-                for one in store.answers_for(owner):
+                for one in store.inputs.answers_for(owner):
                     inputs.receive(one.request_id, one.answer or {})
         except RunnerError as error:
             if not is_told:

@@ -54,19 +54,9 @@ from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs
 from ao_runner.store.brief_fields import begin_of, brief
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
-from ao_runner.store.records import (
-    LAST,
-    OPEN_STATUSES,
-    Live,
-    LiveRun,
-    RowDamaged,
-    Run,
-    RunState,
-    RunStatus,
-    SessionUnknown,
-    seconds_since,
-)
+from ao_runner.store.records import LAST, OPEN_STATUSES, Live, LiveRun, Run, RunState, RunStatus, seconds_since
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged, SessionUnknown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -95,12 +85,12 @@ def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool,
     """List the runs of this host, newest first: queued, running and ended."""
     with place.open() as store:
         fail_lost_runs(store)
-        states = store.list_states(*statuses)[::-1]
-        waiting = reasons_to_wait(store, store.list_states(*OPEN_STATUSES))
+        states = store.runs.states(*statuses)[::-1]
+        waiting = reasons_to_wait(store, store.runs.states(*OPEN_STATUSES))
         if as_json:
             print_document([_document(state, waiting) for state in states])
         elif states or not store.damage:
-            owners = store.living_owners()
+            owners = store.workers.living()
             shown = {state.run.run_id: _status(state, owners, waiting) for state in states}
             _show(states, statuses, shown, show_all=show_all)
             if idle := waiting_in_vain(owners, {one.profile or "" for one in states if one.run.status == "queued"}):
@@ -240,16 +230,16 @@ def _cancel(store: Store, wanted: str) -> str:
 
 def _find(store: Store, wanted: str) -> RunState:
     try:
-        session_id, run_id = store.resolve(wanted)
+        session_id, run_id = store.sessions.resolve(wanted)
     except SessionUnknown as error:
         raise NothingToCancel(str(error)) from error
     if wanted == LAST:
-        run_id = store.find_run_id(session_id, LAST)
+        run_id = store.runs.find_id(session_id, LAST)
     if run_id is None:
-        run_id = next((run.run_id for run in store.list_runs(session_id) if run.status in OPEN_STATUSES), None)
+        run_id = next((run.run_id for run in store.runs.of_sessions(session_id) if run.status in OPEN_STATUSES), None)
     if run_id is None:
         raise NothingToCancel(f"session {session_id} has no run that has not ended; `ao result {session_id}` shows it")
-    (state,) = store.find_states(run_id)
+    (state,) = store.runs.find(run_id)
     return state
 
 
@@ -273,9 +263,9 @@ def top_command(once: bool, as_json: bool, place: StorePlace) -> None:
     with place.open() as store:
         fail_lost_runs(store)
         if as_json:
-            print_document(_live_document(store.live_runs(), store.living_owners()))
+            print_document(_live_document(store.figures.live(), store.workers.living()))
         elif once or not sys.stdout.isatty():
-            live, owners = store.live_runs(), store.living_owners()
+            live, owners = store.figures.live(), store.workers.living()
             echo(_summary(live, owners))
             if live.runs:
                 rows = [_live_row(run, owners) for run in live.runs]
@@ -296,8 +286,8 @@ def _watch(store: Store) -> None:
     sweep_at = time.monotonic() + SWEEP_SECONDS
     with _keys() as keys, LiveView(console=screen, screen=True, auto_refresh=False) as view:
         while True:
-            live = store.live_runs()
-            view.update(_screen(live, store.living_owners(), screen.width, screen.height))
+            live = store.figures.live()
+            view.update(_screen(live, store.workers.living(), screen.width, screen.height))
             view.refresh()
             if _is_to_quit(keys):
                 return

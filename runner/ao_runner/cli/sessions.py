@@ -47,8 +47,9 @@ from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import OPEN_STATUSES, DeletableSession, RowDamaged, Run, Session, StoredEvent
+from ao_runner.store.records import OPEN_STATUSES, DeletableSession, Run, Session, StoredEvent
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged
 
 POLL_SECONDS: Final = 0.2
 """How long git may take to forget the worktrees of deleted sessions."""
@@ -76,10 +77,10 @@ def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, place: S
         return
     with place.open() as store:
         fail_lost_runs(store)
-        sessions = store.list_sessions()
+        sessions = store.sessions.all()
         shown = sessions if show_all or as_json else sessions[:MOST_SHOWN]
         runs: dict[str, list[Run]] = {session.session_id: [] for session in shown}
-        for run in store.list_runs(*runs):
+        for run in store.runs.of_sessions(*runs):
             runs[run.session_id].append(run)
     if as_json:
         listed = {session_id: [brief(asdict(run)) for run in of_session] for session_id, of_session in runs.items()}
@@ -114,8 +115,8 @@ def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_j
     place = chosen(ctx, place, "home", "store")
     with place.open() as store:
         fail_lost_runs(store)
-        resolved = [store.resolve(wanted)[0] for wanted in session_ids]
-        deleted = store.delete_sessions(resolved, dry_run=dry_run)
+        resolved = [store.sessions.resolve(wanted)[0] for wanted in session_ids]
+        deleted = store.sessions.delete(resolved, dry_run=dry_run)
     _forget_workspaces(place.home, () if dry_run else deleted)
     _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
 
@@ -136,7 +137,7 @@ def prune(ctx: click.Context, older_than: timedelta, dry_run: bool, as_json: boo
     place = chosen(ctx, place, "home", "store")
     with place.open() as store:
         fail_lost_runs(store)
-        deleted = store.prune_sessions(datetime.now(UTC) - older_than, dry_run=dry_run)
+        deleted = store.sessions.prune(datetime.now(UTC) - older_than, dry_run=dry_run)
     _forget_workspaces(place.home, () if dry_run else deleted)
     _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
 
@@ -209,8 +210,8 @@ def events_command(session: str, follow: bool, run_id: str | None, text: bool, p
     """Print the events of all runs of SESSION in order, one JSON line each; of a run, if SESSION is the id of one."""
     with place.open() as store:
         fail_lost_runs(store)
-        session_id, own_run = store.resolve(session)
-        run_id = own_run if run_id is None else store.find_run_id(session_id, run_id)
+        session_id, own_run = store.sessions.resolve(session)
+        run_id = own_run if run_id is None else store.runs.find_id(session_id, run_id)
         narrator = Narrator() if text else None
         shown = set()
         for event in _events(store, session_id, run_id, follow=follow):
@@ -219,8 +220,8 @@ def events_command(session: str, follow: bool, run_id: str | None, text: bool, p
                 _show_event(event, narrator)
             except (ValueError, RecursionError) as error:
                 store.damage.add(RowDamaged("events", str(event.position), f"event {event.seq}: {error}"))
-        runs = [run.run_id for run in store.list_runs(session_id) if run_id in {None, run.run_id}]
-        pruned = [run for run in runs if run not in shown and not store.damage and store.are_events_pruned(run)]
+        runs = [run.run_id for run in store.runs.of_sessions(session_id) if run_id in {None, run.run_id}]
+        pruned = [run for run in runs if run not in shown and not store.damage and store.events.are_pruned(run)]
     if pruned:
         raise EventsPruned(", ".join(pruned))
     leave_if_damaged(store.damage)
@@ -231,9 +232,9 @@ def _events(store: Store, session_id: str, run_id: str | None, *, follow: bool) 
     while True:
         # Asked before reading: an event that comes between the two is read in the next round.
         goes_on = follow and any(
-            run.status in OPEN_STATUSES and run_id in {None, run.run_id} for run in store.list_runs(session_id)
+            run.status in OPEN_STATUSES and run_id in {None, run.run_id} for run in store.runs.of_sessions(session_id)
         )
-        for event in store.list_events(session_id, position, run_id):
+        for event in store.events.of_session(session_id, position, run_id):
             position = event.position
             yield event
         if not goes_on:
@@ -299,14 +300,14 @@ def result_command(
         raise click.UsageError("--record and --attempts exclude each other; the record contains the rejected answers.")
     with place.open() as store:
         fail_lost_runs(store)
-        session_id, own_run = store.resolve(session)
-        run = store.last_run(session_id, own_run if run_id is None else store.find_run_id(session_id, run_id))
+        session_id, own_run = store.sessions.resolve(session)
+        run = store.runs.last(session_id, own_run if run_id is None else store.runs.find_id(session_id, run_id))
         if run is None:
             raise NoResultYet(f"session {session_id} has no run yet")
-        line, kept = store.last_line(run.run_id), store.find_record(run.run_id)
-        if line is None and not record and store.are_events_pruned(run.run_id):
+        line, kept = store.events.last_line(run.run_id), store.runs.find_record(run.run_id)
+        if line is None and not record and store.events.are_pruned(run.run_id):
             raise EventsPruned(run.run_id)
-        events = store.list_events(run.session_id, run_id=run.run_id) if as_json or attempts else []
+        events = store.events.of_session(run.session_id, run_id=run.run_id) if as_json or attempts else []
         bodies = [_read(event.line, run).body for event in events if VERDICT in event.line]
         verdicts = [body for body in bodies if isinstance(body, OutputValidation)]
     if attempts:

@@ -49,8 +49,9 @@ from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import OPEN_STATUSES, RowDamaged, Run, timestamp
+from ao_runner.store.records import OPEN_STATUSES, Run, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged
 
 POLL_SECONDS: Final = 0.05
 SWEEP_SECONDS: Final = 2.0
@@ -135,7 +136,7 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
         with store.transaction():
             accepted.enqueue(store)
         store.notify()
-        if idle := waiting_in_vain(store.living_owners(), {profile}) or _reason_to_wait(store, run):
+        if idle := waiting_in_vain(store.workers.living(), {profile}) or _reason_to_wait(store, run):
             echo(f"ao: {idle}", err=True)
         if given["wait"]:
             _wait_for(store, run, "json" if given["as_json"] else "people")
@@ -181,7 +182,7 @@ def _first_run(given: RunArguments, _store: Store, script: str | None) -> NewRun
 
 
 def _further_run(given: RunArguments, store: Store, script: str | None) -> NewRun:
-    session = store.find_session(given["session"])
+    session = store.sessions.find(given["session"])
     load_profile(given["profile"] or session.profile or session.executor_path, given["home"], os.environ)
     prompt = {"prompt": required_prompt(given["prompt"])}
     return new_run(given, parameters=prompt, session_id=session.session_id, model_script=script, **_placement(given))
@@ -195,8 +196,8 @@ def _placement(given: RunArguments) -> dict[str, Any]:
 
 
 def _reason_to_wait(store: Store, run: Run) -> str | None:
-    of_session = [one.run_id for one in store.list_runs(run.session_id) if one.status in OPEN_STATUSES]
-    states = [state for run_id in of_session for state in store.find_states(run_id)]
+    of_session = [one.run_id for one in store.runs.of_sessions(run.session_id) if one.status in OPEN_STATUSES]
+    states = [state for run_id in of_session for state in store.runs.find(run_id)]
     reason = reasons_to_wait(store, states).get(run.run_id)
     return None if reason is None else f"{run.run_id} is queued: {reason}"
 
@@ -215,14 +216,14 @@ def _wait_for(store: Store, run: Run, style: Style) -> NoReturn:
         sys.exit(EXIT_INTERRUPTED)
     if style == "people":
         seconds = time.monotonic() - began_at
-        show_terminal(terminal, store.find_session(run.session_id), seconds, store.rejected_in(run.run_id))
+        show_terminal(terminal, store.sessions.find(run.session_id), seconds, store.runs.rejected_in(run.run_id))
     sys.exit(int(exit_code_of(terminal)))
 
 
 def _successor(store: Store, run: Run) -> Run | None:
     """Return the copy of a run that ended at a usage limit."""
-    run_id = store.find_successor(run.run_id)
-    return None if run_id is None else store.find_states(run_id)[0].run
+    run_id = store.runs.find_successor(run.run_id)
+    return None if run_id is None else store.runs.find(run_id)[0].run
 
 
 def _followed(store: Store, run: Run, style: Style) -> Terminal:
@@ -230,9 +231,9 @@ def _followed(store: Store, run: Run, style: Style) -> Terminal:
     with follow_run(style, None, stop=lambda: None) as listener:  # the run is a worker's
         while True:
             # Asked before reading: an event that comes between the two is read in the next round.
-            kept = store.last_run(run.session_id, run.run_id)
+            kept = store.runs.last(run.session_id, run.run_id)
             is_over = kept is None or kept.status not in OPEN_STATUSES
-            for stored in store.list_events(run.session_id, position, run.run_id):
+            for stored in store.events.of_session(run.session_id, position, run.run_id):
                 position = stored.position
                 line = stored.line.encode()
                 try:

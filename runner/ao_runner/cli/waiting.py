@@ -33,8 +33,8 @@ def reasons_to_wait(store: Store, states: Sequence[RunState]) -> dict[str, str]:
     queued = [state for state in states if state.run.status == "queued"]
     if not queued:
         return {}
-    owners = [owner for owner in store.living_owners().values() if owner.serves]
-    limits = {(str(limit.kind), limit.name): limit for limit in store.list_limits() if limit.running >= limit.most}
+    owners = [owner for owner in store.workers.living().values() if owner.serves]
+    limits = {(str(limit.kind), limit.name): limit for limit in store.limits.all() if limit.running >= limit.most}
     ahead = _first_of_sessions(states)
     reasons = {}
     for state in queued:

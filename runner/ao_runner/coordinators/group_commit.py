@@ -7,8 +7,8 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from ao_runner.coordinators.port import CoordinatorUnavailable
-from ao_runner.store.records import StoreDamaged, StoreUnusable, StoreUnwritable
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import StoreDamaged, StoreUnusable, StoreUnwritable
 
 Returned = TypeVar("Returned")
 

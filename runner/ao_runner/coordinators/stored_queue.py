@@ -32,22 +32,10 @@ from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.input_table import MARKS
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Wakeup
-from ao_runner.store.records import (
-    ClaimedRun,
-    Fleet,
-    NotHeld,
-    Offer,
-    RowDamaged,
-    RunLimit,
-    RunRecord,
-    StoreUnreachable,
-    StoreUnusable,
-    StoreUnwritable,
-    seconds_since,
-    timestamp,
-)
+from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunLimit, RunRecord, seconds_since, timestamp
 from ao_runner.store.run_figures import USAGE_MARK
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import NotHeld, RowDamaged, StoreUnreachable, StoreUnusable, StoreUnwritable
 from ao_runner.store.worker_table import Requests
 
 LOOK_SECONDS: Final = 1.0
@@ -99,7 +87,7 @@ class StoreCoordinator:
     async def __aenter__(self) -> Self:
         if isinstance(self._place, SharedStore):
             self._store, self._commits, self._wakeup = self._place.store, self._place.commits, self._place.wakeup
-            await self._commits.do(lambda: self._store.join(self._offer))
+            await self._commits.do(lambda: self._store.workers.join(self._offer))
             return self
         opening = partial(self._place.open, BUSY_SECONDS)
         try:
@@ -111,13 +99,13 @@ class StoreCoordinator:
             thread = resources.enter_context(ThreadPoolExecutor(1)) if store.waits_for_a_server else None
             self._commits = GroupCommit(self._store, thread)
             self._wakeup = await resources.enter_async_context(store.listening(self._offer.owner))
-            await self._commits.do(lambda: store.join(self._offer))
+            await self._commits.do(lambda: store.workers.join(self._offer))
             self._resources = resources.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         with suppress(CoordinatorUnavailable):
-            await self._commits.do(lambda: self._store.leave(self._offer.owner))
+            await self._commits.do(lambda: self._store.workers.leave(self._offer.owner))
         await self._resources.aclose()
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
@@ -137,7 +125,7 @@ class StoreCoordinator:
     async def started(self, key: RunKey) -> None:
         """Record that the run begins."""
         owner, host = self._owner(key), self._offer.host
-        await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp(), owner, host))
+        await self._held(key, lambda: self._store.queue.begin(key.run_id, key.attempt, timestamp(), owner, host))
 
     async def events(self, batch: EventBatch) -> int:
         """Store events, and what they report: the executor's own id of the session, usage, requests to a person."""
@@ -147,14 +135,14 @@ class StoreCoordinator:
         bound = [line for line in batch.lines if b'"session_bound"' in line] if is_bound else []
 
         def keep() -> int:
-            last = self._store.add_attempt_events(key.run_id, key.attempt, batch.first_seq, batch.lines, owner)
+            last = self._store.events.add_of_attempt(key.run_id, key.attempt, batch.first_seq, batch.lines, owner)
             for document in map(decode_object, bound):
                 if document["event_type"] == "session_bound":
-                    self._store.bind_session(str(document["session_id"]), str(document["executor_session_id"]))
+                    self._store.sessions.bind(str(document["session_id"]), str(document["executor_session_id"]))
             if USAGE_MARK in block and last == batch.last_seq:  # else it is a repetition
-                self._store.note_usage(key.run_id, batch.lines)
+                self._store.figures.note_usage(key.run_id, batch.lines)
             if asks:
-                self._store.note_requests(key.run_id, batch.lines)
+                self._store.inputs.note(key.run_id, batch.lines)
             return last
 
         last = await self._held(key, keep)
@@ -177,15 +165,15 @@ class StoreCoordinator:
         owner = self._owner(key)
 
         def end() -> tuple[bool, str | None]:
-            stored = self._store.last_seq(key.run_id)
-            if stored == seq and self._store.last_line(key.run_id) == line.decode():
+            stored = self._store.events.last_seq(key.run_id)
+            if stored == seq and self._store.events.last_line(key.run_id) == line.decode():
                 return False, None
             if stored >= seq and self._end_as_lost(key):
-                return self._store.is_end_awaited(key.run_id), None
-            self._store.add_attempt_events(key.run_id, key.attempt, seq, [line], owner)
-            self._store.end_attempt(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
-            self._store.record_usage(key.run_id, body.usage)
-            is_awaited = self._store.is_end_awaited(key.run_id)
+                return self._store.deliveries.is_end_awaited(key.run_id), None
+            self._store.events.add_of_attempt(key.run_id, key.attempt, seq, [line], owner)
+            self._store.queue.end(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
+            self._store.figures.record_usage(key.run_id, body.usage)
+            is_awaited = self._store.deliveries.is_end_awaited(key.run_id)
             return is_awaited, self._wait_for_reset(key.run_id, body) if isinstance(body, Failure) else None
 
         is_awaited, paused = await self._held(key, end)
@@ -212,18 +200,18 @@ class StoreCoordinator:
         if reset is None:
             return None
         if failure.error.side_effects == "none":
-            self._store.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp())
-        profile = self._store.find_profile(run_id)
+            self._store.queue.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp())
+        profile = self._store.runs.find_profile(run_id)
         if profile not in self._offer.pausing:
             return None
-        self._store.put_limit(RunLimit("pause", str(profile), 0, reset))
+        self._store.limits.put(RunLimit("pause", str(profile), 0, reset))
         return f"profile {profile} is paused until {reset}: {failure.error.type}"
 
     async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Extend the leases, and do nothing else: on a busy server each call waits, and a late answer ends the runs."""
         offer = self._offer
         kept = await self._commits.do(
-            lambda: self._store.renew_leases(offer.owner, offer.lease_seconds, outbox_seconds)
+            lambda: self._store.workers.renew_leases(offer.owner, offer.lease_seconds, outbox_seconds)
         )
         not_held = frozenset(kept) - {(key.run_id, key.attempt) for key in held}
         # One heartbeat may find a claim that is still being answered.
@@ -246,7 +234,7 @@ class StoreCoordinator:
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Store an answer unless there is one, or park the request; see `ao_runner.runs.input_requests.Decide`."""
         given = None if answer == PARKED else answer
-        decide = partial(self._store.decide_request, key.run_id, request_id, given, timestamp())
+        decide = partial(self._store.inputs.decide, key.run_id, request_id, given, timestamp())
         return await self._commits.do(decide) or PARKED
 
     def drain(self) -> None:
@@ -255,9 +243,9 @@ class StoreCoordinator:
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Store the record of a run that has ended, or return one that has not begun to the queue."""
         if record is None:
-            await self._commits.do(lambda: self._store.give_back(key.run_id, key.attempt))
+            await self._commits.do(lambda: self._store.queue.give_back(key.run_id, key.attempt))
         else:
-            await self._commits.do(lambda: self._store.add_record(key.run_id, record))
+            await self._commits.do(lambda: self._store.runs.add_record(key.run_id, record))
         self._told_stops.pop(key.run_id, None)
         self._asked.forget(key.run_id)
         self._acknowledged.pop(key, None)
@@ -267,7 +255,7 @@ class StoreCoordinator:
 
     async def fleet(self) -> Fleet:
         """Return the load of the store and the number of its workers."""
-        return await self._commits.alone(self._store.fleet)
+        return await self._commits.alone(self._store.workers.fleet)
 
     async def _end_lost_runs(self) -> None:
         """End them, unless the store cannot be written now, which heartbeats report, or no descriptor is left."""
@@ -294,7 +282,7 @@ class StoreCoordinator:
     def _end_as_lost(self, key: RunKey) -> bool:
         """End an attempt that nobody performs, and return whether it was running."""
         with suppress(RowDamaged):
-            for state in self._store.find_states(key.run_id):
+            for state in self._store.runs.find(key.run_id):
                 if (state.run.run_id, state.attempt, state.run.status) == (key.run_id, key.attempt, "running"):
                     end_lost_run(self._store, state)
                     return True
@@ -305,7 +293,7 @@ class StoreCoordinator:
 
         Only of runs that this worker has claimed, and not of those that a dead one has left in its outbox.
         """
-        stored = self._store.gaps.pop(key.run_id, None)
+        stored = self._store.events.gaps.pop(key.run_id, None)
         if stored is not None and stored < (acknowledged := self._acknowledged.get(key, 0)):
             self._tell(
                 f"the server lost events {stored + 1} to {acknowledged} of run {key.run_id}, which it had acknowledged;"
@@ -327,7 +315,7 @@ class StoreCoordinator:
             with suppress(CoordinatorUnavailable):
                 for assignment in await claiming:
                     key = assignment.key
-                    await self._commits.do(lambda key=key: self._store.give_back(key.run_id, key.attempt))  # type: ignore[misc]
+                    await self._commits.do(lambda key=key: self._store.queue.give_back(key.run_id, key.attempt))  # type: ignore[misc]
             raise
         self._acknowledged.update({assignment.key: 0 for assignment in claimed})
         return claimed
@@ -344,7 +332,7 @@ class StoreCoordinator:
 
         while damaged and not assignments:
             damaged.clear()
-            claimed = self._store.claim_runs(self._offer, slots, hear)
+            claimed = self._store.queue.claim(self._offer, slots, hear)
             for one in claimed:
                 try:
                     assignments.append(self._assignment(one))
@@ -360,28 +348,28 @@ class StoreCoordinator:
         message = f"the run cannot be performed: {error}"
         failure = failed(ErrorType.INTERNAL_ERROR, message, side_effects="none", origin="runner")
         lines = [event.line for event in ending_behind(run_id, 0, RunSummary(session_id), failure, timestamp)]
-        self._store.add_attempt_events(run_id, attempt, 1, lines)
-        self._store.end_attempt(run_id, attempt, "failed", timestamp(), str(ErrorType.INTERNAL_ERROR))
+        self._store.events.add_of_attempt(run_id, attempt, 1, lines)
+        self._store.queue.end(run_id, attempt, "failed", timestamp(), str(ErrorType.INTERNAL_ERROR))
 
     def _assignment(self, claimed: ClaimedRun) -> Assignment:
         queued = claimed.queued
         is_resume = queued.run.mode == "resume"
         return Assignment(
             key=RunKey(queued.run.run_id, claimed.attempt),
-            session=self._store.find_session(queued.run.session_id),
+            session=self._store.sessions.find(queued.run.session_id),
             run=queued.run,
             lease_seconds=self._offer.lease_seconds,
             profile=queued.profile,
             timeout_seconds=queued.timeout_seconds,
             metadata=queued.metadata or {},
-            first_parameters=self._store.first_run(queued.run.session_id).parameters if is_resume else None,
+            first_parameters=self._store.runs.first(queued.run.session_id).parameters if is_resume else None,
             model_script=queued.model_script,
             queued_seconds=seconds_since(claimed.queued_at),
         )
 
     async def _requests(self) -> Requests:
         try:
-            return await self._commits.alone(lambda: self._store.requests_to(self._offer.owner))
+            return await self._commits.alone(lambda: self._store.workers.requests_to(self._offer.owner))
         except (StoreUnwritable, StoreUnusable) as error:
             raise unavailable(self._store.place, error) from error
 
@@ -390,7 +378,7 @@ class StoreCoordinator:
         if not self._asked.open:
             return ()
         try:
-            found = await self._commits.alone(lambda: self._store.answers_for(self._offer.owner))
+            found = await self._commits.alone(lambda: self._store.inputs.answers_for(self._offer.owner))
         except (StoreUnwritable, StoreUnusable) as error:
             raise unavailable(self._store.place, error) from error
         return self._asked.take([InputAnswer(one.run_id, one.request_id, one.answer or {}) for one in found])

@@ -120,20 +120,20 @@ class SchemaRegistry:
             raise BadSchemaName(name)
         vet(f"schema {name!r}", schema)
         with self._store.transaction():
-            kept = self._store.find_schema(name)
+            kept = self._store.schemas.find(name)
             if kept is None:
-                self._store.put_schema(NamedSchema(name, description or "", schema, self._now()))
+                self._store.schemas.put(NamedSchema(name, description or "", schema, self._now()))
                 return Outcome.ADDED
             if canonical_json(kept.schema) != canonical_json(schema):
                 raise NameTaken(name, kept.used_by_runs, self._free_name(name))
             if description in {None, kept.description}:
                 return Outcome.UNCHANGED
-            self._store.put_schema(dataclasses.replace(kept, description=description))
+            self._store.schemas.put(dataclasses.replace(kept, description=description))
             return Outcome.DESCRIBED
 
     def list(self) -> Sequence[NamedSchema]:
         """Return the schemas that runs can refer to, by name."""
-        return self._store.list_schemas()
+        return self._store.schemas.all()
 
     def get(self, name: str) -> NamedSchema:
         """Return the schema with a name.
@@ -142,7 +142,7 @@ class SchemaRegistry:
             SchemaNotFound: There is none; the error lists similar names.
         """
         # Invalid names are never stored, and some cannot even be queried.
-        kept = self._store.find_schema(name) if _NAME.fullmatch(name) else None
+        kept = self._store.schemas.find(name) if _NAME.fullmatch(name) else None
         if kept is None:
             names = [there.name for there in self.list()]
             raise SchemaNotFound(name, difflib.get_close_matches(name, names))
@@ -159,14 +159,14 @@ class SchemaRegistry:
             kept = self.get(name)
             if kept.used_by_runs:
                 raise SchemaInUse(name, kept.used_by_runs)
-            self._store.remove_schema(name)
+            self._store.schemas.remove(name)
 
     def _free_name(self, name: str) -> str:
         """Return a similar name that is free."""
         numbered = re.fullmatch("(.+)-([0-9]{1,6})", name)
         stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
         names = (f"{stem[: MAX_NAME_CHARACTERS - 10]}-{following}" for following in itertools.count(number + 1))
-        return next(free for free in names if self._store.find_schema(free) is None)
+        return next(free for free in names if self._store.schemas.find(free) is None)
 
 
 def _runs(count: int) -> str:

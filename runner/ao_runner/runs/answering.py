@@ -68,7 +68,7 @@ def find_request(store: Store, run_id: str, wanted: str | None = None) -> Stored
     Raises:
         NoSuchRequest: None fits, or several do.
     """
-    requests = store.requests_of(run_id)
+    requests = store.inputs.of_run(run_id)
     found = [one for one in requests if one.request_id == wanted]
     found = found or [one for one in requests if wanted is not None and one.request_id.startswith(wanted)]
     if wanted is None:
@@ -103,7 +103,7 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
         resolution = resolution_of(request.fields, answer)
     except (InvalidAnswer, NotInteroperable) as error:
         raise AnswerRefused(f"request {request.request_id} of run {request.run_id}: {error}") from error
-    counts = store.answer_request(request.run_id, request.request_id, {**answer, "by": "person"}, by)
+    counts = store.inputs.answer(request.run_id, request.request_id, {**answer, "by": "person"}, by)
     request = find_request(store, request.run_id, request.request_id)  # it may have been parked meanwhile
     if not counts:
         raise AnsweredBefore(request)
@@ -113,11 +113,11 @@ def give_answer(store: Store, request: StoredRequest, answer: JsonObject, by: st
 
 def _continue_parked(store: Store, request: StoredRequest) -> str | None:
     """Queue the run that continues a parked one, once all its parked requests are answered."""
-    requests = [one for one in store.requests_of(request.run_id) if one.is_parked]
+    requests = [one for one in store.inputs.of_run(request.run_id) if one.is_parked]
     if any(one.answer is None for one in requests):
         return None
-    parked = store.find_queued(request.run_id)
-    if parked.model_script is None and store.find_session(request.session_id).is_simulated:
+    parked = store.runs.find_queued(request.run_id)
+    if parked.model_script is None and store.sessions.find(request.session_id).is_simulated:
         raise AnswerRefused(
             f"run {request.run_id} had a model script that is not stored, so no worker can continue it;"
             " begin such a run with `ao submit --model-script`"
@@ -133,7 +133,7 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
         error_type=None,
         input_responses=[{"request_id": one.request_id, **_response(one.answer or {})} for one in requests],
     )
-    store.enqueue(replace(parked, run=run))
+    store.queue.add(replace(parked, run=run))
     return run.run_id
 
 

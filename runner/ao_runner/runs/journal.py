@@ -83,7 +83,7 @@ class StoredJournal:
             SessionBusy: The session has an unfinished run.
         """
         self._marks = Marks()
-        self.store.begin_run(self.run, self.owner, self.new_session)
+        self.store.runs.begin(self.run, self.owner, self.new_session)
 
     def mark(self, what: Mark) -> None:
         """Record the time of a step."""
@@ -99,8 +99,8 @@ class StoredJournal:
             return
         self.mark("first_event")
         # Before the events, so that whoever sees the event of a request finds the request.
-        self.store.note_requests(self.run.run_id, [item.line for item in batch if item.event_type in _OF_INPUTS])
-        self.store.add_events(self.run.run_id, batch[0].seq, [item.line for item in batch])
+        self.store.inputs.note(self.run.run_id, [item.line for item in batch if item.event_type in _OF_INPUTS])
+        self.store.events.add(self.run.run_id, batch[0].seq, [item.line for item in batch])
         for item in batch:
             if item.event_type in _REACTED_TO:
                 self._keep(item.event.body)
@@ -117,7 +117,7 @@ class StoredJournal:
 
     def end(self, record: RunRecord) -> Terminal:
         """Close the run with its record and return its terminal event, which must have been relayed."""
-        self.store.add_record(self.run.run_id, replace(record, seconds=self._marks.seconds))
+        self.store.runs.add_record(self.run.run_id, replace(record, seconds=self._marks.seconds))
         if self._terminal is None:
             raise RuntimeError(f"run {self.run.run_id} was closed before its terminal event was relayed")
         return self._terminal
@@ -125,15 +125,15 @@ class StoredJournal:
     def _keep(self, body: Body) -> None:
         """Store the session id, the usage or the outcome that an event reports."""
         if isinstance(body, SessionBound):
-            self.store.bind_session(self.run.session_id, body.executor_session_id)
+            self.store.sessions.bind(self.run.session_id, body.executor_session_id)
         elif isinstance(body, Usage):
-            self.store.record_usage(self.run.run_id, body)
+            self.store.figures.record_usage(self.run.run_id, body)
         elif isinstance(body, Result | Failure):
             from ao_runner.runs.outcome import error_type_of, status_of
 
             self._terminal = body
             self.mark("terminal")
-            self.store.end_run(self.run.run_id, status_of(body), timestamp(), error_type_of(body))
-            self.store.record_usage(self.run.run_id, body.usage)
-            if self.store.is_end_awaited(self.run.run_id):
+            self.store.runs.end(self.run.run_id, status_of(body), timestamp(), error_type_of(body))
+            self.store.figures.record_usage(self.run.run_id, body.usage)
+            if self.store.deliveries.is_end_awaited(self.run.run_id):
                 self.store.notify()

@@ -26,19 +26,16 @@ from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.outcome import error_type_of, failed, status_of
-from ao_runner.store.records import (
+from ao_runner.store.records import Run, RunState, RunStatus, timestamp
+from ao_runner.store.store import Store
+from ao_runner.store.store_errors import (
     RowConflict,
     RowDamaged,
-    Run,
-    RunState,
-    RunStatus,
     SessionUnknown,
     StoreBusy,
     StoreDamaged,
     StoreUnwritable,
-    timestamp,
 )
-from ao_runner.store.store import Store
 
 EVENTS_AT_ONCE: Final = 1000
 """Maximum number of events of a lost run in memory at a time."""
@@ -155,12 +152,12 @@ def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str
     ended = []
     try:
         with store.damage.unchanged(), store.explaining():
-            if not store.lost_runs():
+            if not store.workers.lost_runs():
                 return []
             with store.transaction():
                 are_workers_runs_waiting = not store.waits_for_a_server and _outboxes_wait(store.home)
                 # Query again in the transaction: several processes search, and their workers may respond meanwhile.
-                for state in store.lost_runs():
+                for state in store.workers.lost_runs():
                     is_ended = not state.has_begun or state.profile is None or not are_workers_runs_waiting
                     if is_ended and end_lost_run(store, state, now):
                         ended.append(state.run.run_id)
@@ -177,10 +174,10 @@ def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str]
     Such a run never continues silently in a new session (SPEC 6.2, `session_unavailable`).
     """
     ended: list[str] = []
-    if not store.is_writable or not store.stranded_runs(gone_seconds):
+    if not store.is_writable or not store.workers.stranded_runs(gone_seconds):
         return ended
     with store.transaction():
-        for state in store.stranded_runs(gone_seconds):
+        for state in store.workers.stranded_runs(gone_seconds):
             message = (
                 f"session {state.run.session_id} is on host {state.host}, which has had no worker for"
                 f" {gone_seconds:g} seconds; start a worker there, or begin a new session"
@@ -199,7 +196,7 @@ def end_lost_run(store: Store, state: RunState, now: Callable[[], str] = timesta
     if state.has_begun:
         return _ended_if_readable(store, state.run, lost_after(state.last_seq), now)
     if state.attempt < MOST_UNBEGUN_ATTEMPTS:
-        store.give_back(state.run.run_id, state.attempt)
+        store.queue.give_back(state.run.run_id, state.attempt)
         return False
     message = f"the worker of attempt {state.attempt} was lost before it began the run, which is not queued again"
     details: JsonObject = {"last_seq": 0}
@@ -222,9 +219,9 @@ def lost_after(last_seq: int) -> Failure:
 
 def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = timestamp) -> None:
     """End a run with a failure of the runner, after its stored events."""
-    session = store.find_session(run.session_id)
+    session = store.sessions.find(run.session_id)
     summary = RunSummary(run.session_id, session.executor_name)
-    events, last = store.list_events(run.session_id, run_id=run.run_id), None
+    events, last = store.events.of_session(run.session_id, run_id=run.run_id), None
     while some := list(islice(events, EVENTS_AT_ONCE)):
         summary, last = summary.after([event.line.encode() for event in some]), some[-1]
     terminal = None if last is None else _terminal_of(last.line)
@@ -232,10 +229,10 @@ def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = t
         terminal = failure
         ending = ending_behind(run.run_id, 0 if last is None else last.seq, summary, failure, now)
         lines = [item.line for item in ending]
-        store.add_events(run.run_id, ending[0].seq, lines)
-        store.note_requests(run.run_id, lines)
-    store.end_run(run.run_id, status_of(terminal), now(), error_type_of(terminal))
-    store.record_usage(run.run_id, terminal.usage)
+        store.events.add(run.run_id, ending[0].seq, lines)
+        store.inputs.note(run.run_id, lines)
+    store.runs.end(run.run_id, status_of(terminal), now(), error_type_of(terminal))
+    store.figures.record_usage(run.run_id, terminal.usage)
 
 
 _CANCELLED_IN_THE_QUEUE: Final = Failure(
@@ -256,7 +253,7 @@ def cancel_run(store: Store, run: Run) -> RunStatus | None:
     Returns:
         The status before: an ended run stays as it is. None if there is no such run.
     """
-    status = store.request_stop(run.run_id)
+    status = store.runs.request_stop(run.run_id)
     if status == "queued":
         end_run(store, run, _CANCELLED_IN_THE_QUEUE)
     return status

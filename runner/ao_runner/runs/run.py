@@ -73,7 +73,7 @@ def request_here(
         timeout_seconds=accepted.queued.timeout_seconds,
         metadata=accepted.queued.metadata,
         environ=os.environ,
-        first_parameters=store.first_run(run.session_id).parameters if run.mode == "resume" else None,
+        first_parameters=store.runs.first(run.session_id).parameters if run.mode == "resume" else None,
         workspaces=home / WORKSPACES,
         **services,
     )

@@ -37,18 +37,9 @@ from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.discovery import Executor, ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import InvalidProfile, ProfileNotFound, load_profile
-from ao_runner.store.records import (
-    OPEN_STATUSES,
-    ExecutionMode,
-    Placement,
-    QueuedRun,
-    RowDamaged,
-    Run,
-    Session,
-    SessionUnknown,
-    timestamp,
-)
+from ao_runner.store.records import OPEN_STATUSES, ExecutionMode, Placement, QueuedRun, Run, Session, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged, SessionUnknown
 
 DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
 """The default executor for each type of agent."""
@@ -139,12 +130,12 @@ class Accepted:
             SessionUnknown: The session was deleted meanwhile.
         """
         if self.is_new_session:
-            store.add_session(self.session)
+            store.sessions.add(self.session)
         elif self.run.parent_session_id is not None:
-            store.set_parent(self.run.session_id, self.run.parent_session_id)
+            store.sessions.set_parent(self.run.session_id, self.run.parent_session_id)
         else:
-            store.resolve(self.run.session_id)
-        store.enqueue(self.queued)
+            store.sessions.resolve(self.run.session_id)
+        store.queue.add(self.queued)
 
 
 class Reason(StrEnum):
@@ -244,7 +235,7 @@ def _check_parent(asked: NewRun, at: Reception) -> None:
         return
     if parent == asked.session_id:
         raise RunRefused(Reason.OWN_PARENT, "a session cannot be its own parent")
-    if not at.store.session_exists(parent):
+    if not at.store.sessions.exists(parent):
         raise RunRefused(Reason.PARENT_NOT_FOUND, f"Parent session {shown(parent)} not found")
 
 
@@ -254,7 +245,7 @@ def _new_session(asked: NewRun, loaded: LoadedBlueprint, at: Reception) -> Sessi
     if wanted is not None and not is_identifier(wanted):
         message = f"session_id: expected at most {MAX_IDENTIFIER_BYTES} bytes as JSON"
         raise RunRefused(Reason.INVALID_SESSION_ID, message, [Problem("$.session_id", message)])
-    if wanted is not None and at.store is not None and at.store.session_exists(wanted):
+    if wanted is not None and at.store is not None and at.store.sessions.exists(wanted):
         raise RunRefused(Reason.SESSION_EXISTS, f"Session {shown(wanted)} already exists")
     profile = asked.profile
     if profile is None and asked.executor is None:
@@ -294,11 +285,11 @@ def _with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonOb
 def _session_to_continue(asked: NewRun, at: Reception) -> Session:
     if asked.session_id is None or at.store is None:
         raise RunRefused(Reason.NO_STORE, "session_id is required to continue a session")
-    session = at.store.find_session(asked.session_id)
+    session = at.store.sessions.find(asked.session_id)
     if session.blueprint.get("type") == "procedural":
         message = "Procedural agents are stateless and cannot be resumed"
         raise RunRefused(Reason.STATELESS, message, facts={"agent_name": session.agent_name})
-    is_open = any(run.status in OPEN_STATUSES for run in at.store.list_runs(session.session_id))
+    is_open = any(run.status in OPEN_STATUSES for run in at.store.runs.of_sessions(session.session_id))
     if (reason := _why_not_resumable(session, is_open=is_open, has_script=asked.has_script)) is not None:
         raise RunRefused(Reason.CANNOT_RESUME, f"session {session.session_id} {reason}")
     return session

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ao_runner.store.engine import Engine, reading
-
-_COLUMNS: Final = "at, role, what, target"
+from ao_runner.store.columns import Stored
+from ao_runner.store.engine import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +23,23 @@ class Action:
     """Increases from each stored action to the next."""
 
 
-class ActionTable(Engine):
-    """The queries about actions."""
+_ACTION: Final = Stored("action", Action)
 
-    def add_actions(self, actions: Sequence[Action]) -> None:
+
+class ActionTable(Part):
+    """The actions: one row for each request that has changed something."""
+
+    def add(self, actions: Sequence[Action]) -> None:
         """Store actions, as a step of a transaction."""
         for one in actions:
-            self.write(
-                f"INSERT INTO actions ({_COLUMNS}) VALUES (?, ?, ?, ?)",  # noqa: S608  # own names
-                (one.at, one.role, one.what, one.target),
-            )
+            self._db.insert("actions", {"at": one.at, "role": one.role, "what": one.what, "target": one.target})
 
-    def list_actions(self, before: int | None, limit: int) -> list[Action]:
+    def newest(self, before: int | None, limit: int) -> list[Action]:
         """Return the newest actions, or those before a number, newest first."""
-        rows = self.fetch(
-            f"SELECT {_COLUMNS}, number FROM actions WHERE number < ? ORDER BY number DESC LIMIT ?",  # noqa: S608
-            (2**62 if before is None else before, limit),
-        )
-        found = []
-        for row in rows:
-            with reading("action", row):
-                found.append(Action(*row))
-        return found
+        values = (2**62 if before is None else before, limit)
+        source = "actions WHERE number < ? ORDER BY number DESC LIMIT ?"
+        return self._db.records(_ACTION, source, values, is_strict=True)
 
-    def forget_actions(self, before: str) -> int:
+    def forget(self, before: str) -> int:
         """Delete the actions from before a time, and return their number."""
-        return self.write("DELETE FROM actions WHERE at < ?", (before,))
+        return self._db.write("DELETE FROM actions WHERE at < ?", (before,))

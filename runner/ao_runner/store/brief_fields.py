@@ -20,12 +20,11 @@ def brief(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _brief(value) for name, value in fields.items()}
 
 
-def brief_columns(columns: str, beginning_sql: str) -> str:
-    """Return columns in which `parameters` are brief, so that no list reads them whole."""
+def brief_parameters(beginning_sql: str) -> dict[str, str]:
+    """Return the SQL expression for `parameters` that are brief, so that no list reads them whole."""
     begin = beginning_sql.format(column="parameters", characters=BEGIN_CHARACTERS)
     marker = f"""'{{"{OMITTED}": ' || length(parameters) || ', "{BEGINS}": ' || {begin} || '}}'"""
-    brief_one = f"CASE WHEN length(parameters) > {MAX_LISTED_BYTES} THEN {marker} ELSE parameters END"
-    return columns.replace(" parameters,", f" {brief_one},")
+    return {"parameters": f"CASE WHEN length(parameters) > {MAX_LISTED_BYTES} THEN {marker} ELSE parameters END"}
 
 
 def begin_of(value: JsonValue) -> JsonValue:

@@ -1,10 +1,11 @@
 """What has to be told of ended runs: callbacks to parent sessions, and messages to webhooks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final, Literal
 
-from ao_runner.store.engine import Engine, Row
+from ao_runner.store.columns import Stored
+from ao_runner.store.engine import Part
 
 ENDS_AT_ONCE: Final = 200
 CHILDREN_AT_ONCE: Final = 100
@@ -48,12 +49,17 @@ class GivenUp:
     problem: str
 
 
-class DeliveryTable(Engine):
-    """The queries about deliveries and webhooks."""
+_WEBHOOK: Final = Stored("webhook", Webhook)
+_DELIVERY: Final = Stored("delivery", Delivery)
+_GIVEN_UP: Final = Stored("delivery", GivenUp)
+
+
+class DeliveryTable(Part):
+    """The deliveries: ends of runs that a parent session or a webhook has not heard of yet."""
 
     def is_end_awaited(self, run_id: str) -> bool:
         """Return whether a server has something to do at the end of a run, so that it should be notified."""
-        return bool(self.fetch(_AWAITED, (run_id,)))
+        return bool(self._db.fetch(_AWAITED, (run_id,)))
 
     def given_up(self, since: str, run_id: str | None = None) -> list[GivenUp]:
         """Return some deliveries that were given up, of all runs or of one, the newest first.
@@ -62,12 +68,11 @@ class DeliveryTable(Engine):
             since: The earliest time from which they were tried.
             run_id: The run that they are about.
         """
-        rows = self.fetch(_GIVEN_UP, (since, run_id))
-        return [GivenUp(kind, target, of_run_id, problem or "") for kind, target, of_run_id, problem in rows]
+        return self._db.records(_GIVEN_UP, _ARE_GIVEN_UP, (since, run_id), {"problem": "coalesce(problem, '')"})
 
     def unannounced_ends(self) -> bool:
         """Return whether a run has ended whose end was not announced."""
-        return bool(self.fetch(_ENDS.format(most=1, lock="")))
+        return bool(self._db.fetch(_ENDS.format(most=1, lock="")))
 
     def announce_ends(self, now: str) -> int:
         """Add the deliveries for some ended runs, as a step of a transaction, and return the number of these runs.
@@ -75,19 +80,19 @@ class DeliveryTable(Engine):
         Runs that another process announces at the same time are left out. A run that was queued again as a copy resumes
         no parent, since its copy does.
         """
-        rows = self.fetch(_ENDS.format(most=ENDS_AT_ONCE, lock=self.claim_lock_sql))
+        rows = self._db.fetch(_ENDS.format(most=ENDS_AT_ONCE, lock=self._db.claim_lock_sql))
         if not rows:
             return 0
-        run_ids = self.listed([run_id for (run_id,) in rows])
-        self.fetch(f"SELECT webhook_id FROM webhooks{self.lock_sql}")  # noqa: S608  # none is deleted meanwhile
+        run_ids = self._db.listed([run_id for (run_id,) in rows])
+        self._db.fetch(f"SELECT webhook_id FROM webhooks{self._db.lock_sql}")  # noqa: S608  # none is deleted meanwhile
         for statement in (_ADD_CALLBACKS, _ADD_MESSAGES):
-            self.write(statement.format(among=self.among_sql), (now, now, run_ids))
-        self.write(f"UPDATE runs SET announced = 1 WHERE run_id {self.among_sql}", (run_ids,))  # noqa: S608
+            self._db.write(statement.format(among=self._db.among_sql), (now, now, run_ids))
+        self._db.write(f"UPDATE runs SET announced = 1 WHERE run_id {self._db.among_sql}", (run_ids,))  # noqa: S608
         return len(rows)
 
     def parents_to_resume(self) -> list[str]:
         """Return some parents with waiting callbacks whose turn has completed, or that were deleted."""
-        return [target for (target,) in self.fetch(_PARENTS)]
+        return [target for (target,) in self._db.fetch(_PARENTS)]
 
     def hold_waiting(self, parent_session_id: str) -> list[str] | None:
         """Lock a parent session for the rest of the transaction, and return some runs of which it has to hear now.
@@ -95,51 +100,61 @@ class DeliveryTable(Engine):
         Returns:
             None if the parent was deleted, and no run if it is not to be resumed now.
         """
-        locked = f"SELECT 1 FROM sessions WHERE session_id = ?{self.lock_sql}"  # noqa: S608  # own words
-        if not self.fetch(locked, (parent_session_id,)):
+        locked = f"SELECT 1 FROM sessions WHERE session_id = ?{self._db.lock_sql}"  # noqa: S608  # own words
+        if not self._db.fetch(locked, (parent_session_id,)):
             return None
-        ((has_completed,),) = self.fetch(_PARENT, (parent_session_id,))
-        return [run_id for (run_id,) in self.fetch(_WAITING, (parent_session_id,))] if has_completed else []
+        ((has_completed,),) = self._db.fetch(_PARENT, (parent_session_id,))
+        return [run_id for (run_id,) in self._db.fetch(_WAITING, (parent_session_id,))] if has_completed else []
 
-    def forget_deliveries(self, session_id: str) -> None:
+    def forget(self, session_id: str) -> None:
         """Delete the deliveries to a session, and those about its runs."""
-        self.write("DELETE FROM deliveries WHERE kind = 'callback' AND target = ?", (session_id,))
-        self.write(
+        self._db.write("DELETE FROM deliveries WHERE kind = 'callback' AND target = ?", (session_id,))
+        self._db.write(
             "DELETE FROM deliveries WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?)", (session_id,)
         )
 
-    def end_deliveries(self, kind: DeliveryKind, target: str, run_ids: Sequence[str]) -> None:
+    def end(self, kind: DeliveryKind, target: str, run_ids: Sequence[str]) -> None:
         """Delete deliveries, because they succeeded or their receiver is gone."""
-        statement = f"DELETE FROM deliveries WHERE kind = ? AND target = ? AND run_id {self.among_sql}"  # noqa: S608
-        self.write(statement, (kind, target, self.listed(run_ids)))
+        statement = f"DELETE FROM deliveries WHERE kind = ? AND target = ? AND run_id {self._db.among_sql}"  # noqa: S608
+        self._db.write(statement, (kind, target, self._db.listed(run_ids)))
 
-    def put_off_deliveries(
+    def put_off(
         self, kind: DeliveryKind, target: str, run_ids: Sequence[str], next_at: str | None, problem: str
     ) -> None:
         """Store what was wrong with deliveries, and the time of their next try; None gives them up."""
-        self.write(
-            f"UPDATE deliveries SET next_at = ?, problem = ? WHERE kind = ? AND target = ? AND run_id {self.among_sql}",  # noqa: S608
-            (next_at, problem, kind, target, self.listed(run_ids)),
+        self._db.write(
+            "UPDATE deliveries SET next_at = ?, problem = ? WHERE kind = ? AND target = ?"  # noqa: S608  # own words
+            f" AND run_id {self._db.among_sql}",
+            (next_at, problem, kind, target, self._db.listed(run_ids)),
         )
+
+    def all(self, kind: DeliveryKind, target: str, most: int) -> list[Delivery]:
+        """Return the deliveries to a receiver that wait or are given up, oldest first."""
+        source = f"deliveries WHERE kind = ? AND target = ? ORDER BY since, run_id LIMIT {most:d}"
+        return self._db.records(_DELIVERY, source, (kind, target))
+
+
+class WebhookTable(Part):
+    """The webhooks, and the deliveries to them."""
 
     def claim_messages(self, webhook_id: str, now: str, until: str, most: int) -> list[Delivery]:
         """Return the deliveries to a webhook that are due, as a step of a transaction. They are due again at `until`.
 
         Each has one more try then, so that a sender that dies has no influence on the others.
         """
-        self.fetch(f"SELECT 1 FROM webhooks WHERE webhook_id = ?{self.lock_sql}", (webhook_id,))  # noqa: S608  # own
-        run_ids = [run_id for (run_id,) in self.fetch(_DUE_MESSAGES.format(most=most), (webhook_id, now))]
-        rows = self.fetch(
+        self._db.fetch(f"SELECT 1 FROM webhooks WHERE webhook_id = ?{self._db.lock_sql}", (webhook_id,))  # noqa: S608  # own
+        run_ids = [run_id for (run_id,) in self._db.fetch(_DUE_MESSAGES.format(most=most), (webhook_id, now))]
+        rows = self._db.fetch(
             "UPDATE deliveries SET tries = tries + 1, next_at = ? WHERE kind = 'webhook' AND target = ?"  # noqa: S608
-            f" AND run_id {self.among_sql} RETURNING {_COLUMNS}",
-            (until, webhook_id, self.listed(run_ids)),
+            f" AND run_id {self._db.among_sql} RETURNING {_DELIVERY.columns()}",
+            (until, webhook_id, self._db.listed(run_ids)),
         )
         return [Delivery(*row) for row in rows]
 
     def retry_message(self, webhook_id: str, run_id: str, now: str) -> bool:
         """Make a delivery to a webhook due again, as if it had not been tried; return whether there is such a one."""
         return (
-            self.write(
+            self._db.write(
                 "UPDATE deliveries SET since = ?, next_at = ?, tries = 0"
                 " WHERE kind = 'webhook' AND target = ? AND run_id = ?",
                 (now, now, webhook_id, run_id),
@@ -147,47 +162,30 @@ class DeliveryTable(Engine):
             > 0
         )
 
-    def list_deliveries(self, kind: DeliveryKind, target: str, most: int) -> list[Delivery]:
-        """Return the deliveries to a receiver that wait or are given up, oldest first."""
-        rows = self.fetch(
-            f"SELECT {_COLUMNS} FROM deliveries WHERE kind = ? AND target = ? ORDER BY since, run_id LIMIT {most:d}",  # noqa: S608
-            (kind, target),
-        )
-        return [Delivery(*row) for row in rows]
-
-    def add_webhook(self, webhook: Webhook) -> None:
+    def add(self, webhook: Webhook) -> None:
         """Store a webhook."""
-        self.write(
-            "INSERT INTO webhooks (webhook_id, url, secret, created_at) VALUES (?, ?, ?, ?)",
-            (webhook.webhook_id, webhook.url, webhook.secret, webhook.created_at),
-        )
+        self._db.insert("webhooks", asdict(webhook))
 
-    def list_webhooks(self) -> list[Webhook]:
+    def all(self) -> list[Webhook]:
         """Return all webhooks, oldest first."""
-        return list(map(_webhook, self.fetch(f"SELECT {_OF_WEBHOOK} FROM webhooks ORDER BY created_at, webhook_id")))  # noqa: S608
+        return self._db.records(_WEBHOOK, "webhooks ORDER BY created_at, webhook_id")
 
-    def find_webhook(self, webhook_id: str) -> Webhook | None:
+    def find(self, webhook_id: str) -> Webhook | None:
         """Return the webhook with an id."""
-        rows = self.fetch(f"SELECT {_OF_WEBHOOK} FROM webhooks WHERE webhook_id = ?", (webhook_id,))  # noqa: S608  # own
-        return _webhook(rows[0]) if rows else None
+        found = self._db.records(_WEBHOOK, "webhooks WHERE webhook_id = ?", (webhook_id,))
+        return found[0] if found else None
 
-    def due_webhooks(self, now: str) -> list[Webhook]:
+    def due(self, now: str) -> list[Webhook]:
         """Return the webhooks with a delivery that is due."""
-        return list(map(_webhook, self.fetch(_DUE_WEBHOOKS, (now,))))
+        return self._db.records(_WEBHOOK, _DUE_WEBHOOKS, (now,))
 
-    def delete_webhook(self, webhook_id: str) -> bool:
+    def delete(self, webhook_id: str) -> bool:
         """Delete a webhook and its deliveries, as a step of a transaction; return whether there was one."""
-        is_found = self.write("DELETE FROM webhooks WHERE webhook_id = ?", (webhook_id,)) > 0
-        self.write("DELETE FROM deliveries WHERE kind = 'webhook' AND target = ?", (webhook_id,))
+        is_found = self._db.write("DELETE FROM webhooks WHERE webhook_id = ?", (webhook_id,)) > 0
+        self._db.write("DELETE FROM deliveries WHERE kind = 'webhook' AND target = ?", (webhook_id,))
         return is_found
 
 
-def _webhook(row: Row) -> Webhook:
-    return Webhook(*row)
-
-
-_COLUMNS: Final = "run_id, since, tries, next_at, problem"
-_OF_WEBHOOK: Final = "webhook_id, url, secret, created_at"
 _ENDS: Final = """
 SELECT run_id FROM runs WHERE announced = 0 AND status IN ('completed', 'failed', 'cancelled') LIMIT {most}{lock}
 """
@@ -196,10 +194,10 @@ SELECT 1 FROM runs WHERE run_id = ? AND (
     execution_mode = 'async_callback' OR EXISTS (SELECT 1 FROM webhooks) OR EXISTS (
         SELECT 1 FROM deliveries WHERE kind = 'callback' AND target = runs.session_id AND next_at IS NOT NULL))
 """
-_GIVEN_UP: Final = f"""
-SELECT kind, target, run_id, problem FROM deliveries
-WHERE next_at IS NULL AND since >= ? AND run_id = coalesce(?, run_id) ORDER BY since DESC LIMIT {CHILDREN_AT_ONCE}
-"""  # noqa: S608  # own number
+_ARE_GIVEN_UP: Final = f"""
+deliveries WHERE next_at IS NULL AND since >= ? AND run_id = coalesce(?, run_id)
+ORDER BY since DESC LIMIT {CHILDREN_AT_ONCE}
+"""
 _ADD_CALLBACKS: Final = """
 INSERT INTO deliveries (kind, target, run_id, since, tries, next_at)
 SELECT 'callback', parent_session_id, run_id, ?, 0, ? FROM runs WHERE run_id {among}
@@ -227,11 +225,11 @@ _WAITING: Final = f"""
 SELECT run_id FROM deliveries WHERE kind = 'callback' AND target = ? AND next_at IS NOT NULL
 ORDER BY next_at LIMIT {CHILDREN_AT_ONCE}
 """  # noqa: S608  # own words
-_DUE_WEBHOOKS: Final = f"""
-SELECT {_OF_WEBHOOK} FROM webhooks WHERE (
+_DUE_WEBHOOKS: Final = """
+webhooks WHERE (
     SELECT 1 FROM deliveries WHERE kind = 'webhook' AND target = webhook_id AND next_at <= ? LIMIT 1
 ) IS NOT NULL
-"""  # noqa: S608  # own words
+"""
 _DUE_MESSAGES: Final = """
 SELECT run_id FROM deliveries WHERE kind = 'webhook' AND target = ? AND next_at <= ? ORDER BY next_at LIMIT {most}
 """

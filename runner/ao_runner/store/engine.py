@@ -1,24 +1,17 @@
 """What a database engine provides to the queries of a store. SQLite and PostgreSQL are behind it."""
 
-import json
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Final, Literal, NoReturn, Protocol, Self, TypeVar
+from typing import ClassVar, Final, Literal, Protocol, Self
 
-from ao_protocol.framing import MAX_DEPTH, SURROGATE_ESCAPE, refuse_depth
-from ao_protocol.wire import JsonObject
-from ao_runner.store.ownership import Owner, Wakeup
-from ao_runner.store.records import Damage, Offer, RowDamaged, RunState, StoredEvent
-
-NO_TEXT: Final = re.compile("[\ud800-\udfff]")
-"""Halves of surrogate pairs."""
-Record = TypeVar("Record")
-Row = Sequence[Any]
+from ao_runner.store.columns import NO_TEXT, Record, Row, Stored
+from ao_runner.store.ownership import Wakeup
+from ao_runner.store.store_errors import Damage, RowDamaged
 
 
 class ConstraintBroken(Exception):
@@ -43,13 +36,15 @@ class Engine(Protocol):
     """The name of the store in messages, without a password."""
     damage: Damage
     """The damaged rows that lists have omitted."""
-    gaps: dict[str, int]
-    """The last event before the newest gap of a run: `add_attempt_events` has stored events behind missing ones."""
+    host: str | None
+    """The name of this host, to which the sessions of its runs belong; None in the store of one host."""
     is_writable: bool
     waits_for_a_server: ClassVar[bool]
     """Whether a call can take as long as a network does, so that an event loop must not make it."""
-    own_run_columns: ClassVar[str]
-    """The names of further columns of `runs` that a copy of a run takes over, each behind a comma."""
+    keeps_nul: ClassVar[bool]
+    """Whether texts can contain NUL characters."""
+    own_run_columns: ClassVar[tuple[str, ...]]
+    """The column of `runs` for the name of the contract's schema, unless the engine computes it by itself."""
     greatest: ClassVar[str]
     """The SQL function that returns the greatest of its arguments."""
     beginning_sql: ClassVar[str]
@@ -92,34 +87,42 @@ class Engine(Protocol):
             ConstraintBroken: A rule of the tables forbids the change.
         """
 
-    @abstractmethod
-    def readable_rows(
-        self, kind: str, statement: tuple[str, str, str], values: Sequence[object], damage: Damage
-    ) -> list[Row]:
-        """Return the rows of a statement, given as columns, table and clause. Unreadable ones go to `damage`."""
+    def insert(self, table: str, values: Mapping[str, object]) -> None:
+        """Insert one row, of values by column; see `write`."""
+        marks = ", ".join("?" * len(values))
+        self.write(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))  # noqa: S608
 
-    def rows(
+    def copy(self, table: str, columns: Sequence[str], new: Mapping[str, object], of: tuple[str, str]) -> None:
+        """Insert a copy of the row with a key, given as column and value: some columns of it, and new values."""
+        copied = ", ".join(columns)
+        marks = ", ".join("?" * len(new))
+        self.write(
+            f"INSERT INTO {table} ({', '.join(new)}, {copied})"  # noqa: S608  # own names
+            f" SELECT {marks}, {copied} FROM {table} WHERE {of[0]} = ?",
+            (*new.values(), of[1]),
+        )
+
+    def records(
         self,
-        kind: str,
-        statement: tuple[str, str, str],
-        values: Sequence[object],
-        convert: Callable[[Row], Record],
-        damage: Damage | None = None,
+        stored: Stored[Record],
+        source: str,
+        values: Sequence[object] = (),
+        expressions: Mapping[str, str] | None = None,
+        *,
+        is_strict: bool = False,
     ) -> list[Record]:
-        """Return the converted rows of a statement, given as columns, table and clause.
+        """Return the records in the rows of a query, of which `source` is the part behind FROM.
 
-        Damaged rows go to `damage`. Without `damage`, the first one is raised as `RowDamaged`.
+        Damaged rows go to `damage`; the first one is raised as `RowDamaged` if `is_strict`.
         """
-        found = Damage() if damage is None else damage
         records = []
-        for row in self.readable_rows(kind, statement, values, found):
+        for row in self.fetch(f"SELECT {stored.columns(expressions)} FROM {source}", values):  # noqa: S608  # own words
             try:
-                records.append(convert(row))
+                records.append(stored.read(row))
             except RowDamaged as damaged:
-                found.add(damaged)
-        if damage is None:
-            for first in found.values():
-                raise first
+                if is_strict:
+                    raise
+                self.damage.add(damaged)
         return records
 
     @abstractmethod
@@ -161,73 +164,13 @@ class Engine(Protocol):
     def lock_claims(self) -> None:
         """Let no other process claim runs until the end of the transaction."""
 
-    @abstractmethod
-    def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
-        """Mark queued runs as running, and return the row number and `CLAIMED_COLUMNS` of each that was marked."""
+    def keep_partitions(self) -> None:
+        """Create the tables for events of the next weeks, where there are such."""
+        return
 
-    @abstractmethod
-    def insert_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
-        """Store consecutive events. All are stored or none."""
-
-    @abstractmethod
-    def add_attempt_events(
-        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
-    ) -> int:
-        """Store the events that are not stored yet, and return the `seq` of the last stored one.
-
-        With an owner, the attempt must be its own: a server that went back in time gives a number out twice.
-
-        Events that are all stored already may be repeated, even after the end.
-
-        Raises:
-            NotHeld: The events are no longer accepted.
-        """
-
-    @abstractmethod
-    def list_events(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
-        """Yield the events of a session, or of one of its runs, after a position, in order.
-
-        Only a few rows are in memory at a time, and nothing is locked in between. Damaged rows go to `damage`.
-        """
-
-    @abstractmethod
-    def renew_leases(self, owner: str, lease_seconds: float, outbox_seconds: float = 0.0) -> set[tuple[str, int]]:
-        """Extend every lease of an owner and return the runs that it holds, as run and attempt.
-
-        `outbox_seconds` is the age of its oldest undelivered event, which `living_owners` returns.
-        """
-
-    @abstractmethod
-    def lost_runs(self) -> list[RunState]:
-        """Return the running runs whose owner is gone, or whose lease has expired because it hangs or sleeps."""
-
-    @abstractmethod
-    def join(self, offer: Offer) -> None:
-        """Announce a process that claims runs, as a step of a transaction."""
-
-    @abstractmethod
-    def leave(self, owner: str) -> None:
-        """Take note that a process claims no more runs, as a step of a transaction."""
-
-    @property
-    @abstractmethod
-    def host(self) -> str | None:
-        """The name of this host, to which the sessions of its runs belong; None in the store of one host."""
-
-    @abstractmethod
-    def stranded_runs(self, gone_seconds: float) -> list[RunState]:
-        """Return the queued runs of sessions on hosts that have had no living worker for so long, and lock them.
-
-        Runs that have waited for a shorter time are left out, since any host may take those of shared storage.
-        """
-
-    @abstractmethod
-    def living_owners(self) -> dict[str, Owner]:
-        """Return the processes that perform runs, by name."""
-
-    @abstractmethod
-    def lease_seconds(self) -> dict[str, float]:
-        """Return for how long the leases of owners go on, by name, if a lease and no lock says that they live."""
+    def overwrite_what_is_deleted(self) -> None:
+        """Let no deleted text stay in the file of the store, where there is one."""
+        return
 
     @abstractmethod
     def notify(self) -> None:
@@ -238,44 +181,16 @@ class Engine(Protocol):
         """Yield a wakeup that `notify` of any process triggers inside the block."""
 
 
-@contextmanager
-def reading(kind: str, row: Row, row_id: object = None) -> Iterator[None]:
-    """Convert errors of the block about a row, and bytes that are not text, into `RowDamaged`.
+class Part:
+    """The queries about one subject, over the engine of a store."""
 
-    The id of the row is its first value, unless `row_id` is given.
-    """
-    found = str(row[0] if row_id is None else row_id)
-    for value in row:
-        if isinstance(value, bytes):
-            raise RowDamaged(kind, found, f"a text column holds bytes that are not UTF-8: {value[:20]!r}")
-    try:
-        yield
-    except (ValueError, TypeError, RecursionError) as error:
-        raise RowDamaged(kind, found, str(error)) from error
+    def __init__(self, engine: Engine) -> None:
+        self._db = engine
 
 
-def json_object(column: str, text: Any) -> JsonObject:  # noqa: ANN401  # a damaged row holds anything
-    """Return the object in a column.
-
-    Raises:
-        ValueError: The column contains no object.
-    """
-    try:
-        if text.count("[") + text.count("{") > MAX_DEPTH:
-            refuse_depth(text)
-        document = json.loads(_as_text(text), parse_constant=_refuse_constant)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"column {column} holds no JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise ValueError(f"column {column} holds a JSON {type(document).__name__}, expected an object")  # noqa: TRY004
-    return document
-
-
-def _as_text(text: str) -> str:
-    """Return JSON with U+FFFD for halves of surrogate pairs, which earlier versions stored."""
-    if not SURROGATE_ESCAPE.search(text):
-        return text
-    return NO_TEXT.sub("\ufffd", json.dumps(json.loads(text), ensure_ascii=False))
+def end_of_prefix(prefix: str) -> str:
+    """Return the least text behind all texts with a prefix, in the order of code points."""
+    return f"{prefix}\U0010ffff"
 
 
 def storable(value: object, unstorable: re.Pattern[str] = NO_TEXT) -> object:
@@ -289,7 +204,3 @@ def storable(value: object, unstorable: re.Pattern[str] = NO_TEXT) -> object:
 
 
 without_nul: Final = partial(storable, unstorable=re.compile(f"\0|{NO_TEXT.pattern}"))
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")

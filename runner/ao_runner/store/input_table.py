@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ao_protocol.framing import decode_object
 from ao_protocol.wire import JsonObject
-from ao_runner.store.engine import Engine, Row, json_object, reading
+from ao_runner.store.columns import FLAG, OBJECT, Stored, json_object
+from ao_runner.store.engine import Part
 
 MARKS: Final = (b'"input_requested"', b'"input_resolved"')
 _WAITS: Final = (
@@ -17,12 +18,13 @@ _WAITS: Final = (
     " (SELECT 1 FROM runs AS later WHERE later.session_id = asking.session_id AND later.rowid > asking.rowid))))"
 )
 """An answer would count: the run goes on, or it was parked and is still the last one of its session."""
-_COLUMNS: Final = (
-    "inputs.run_id, request_id, asked_at, fields, answer, outcome, answered_by, parked, runs.session_id,"  # noqa: S608  # own words
-    " (SELECT agent_name FROM sessions WHERE sessions.session_id = runs.session_id),"
-    f" CASE WHEN {_WAITS} THEN 1 ELSE 0 END"
-)
-_JOINED: Final = "inputs JOIN runs ON runs.run_id = inputs.run_id"
+_EXPRESSIONS: Final = {
+    "run_id": "inputs.run_id",
+    "is_parked": "parked",
+    "session_id": "runs.session_id",
+    "agent_name": "coalesce((SELECT agent_name FROM sessions WHERE sessions.session_id = runs.session_id), '')",
+    "is_waiting": f"CASE WHEN {_WAITS} THEN 1 ELSE 0 END",
+}
 MOST_LISTED: Final = 1000
 
 
@@ -33,26 +35,29 @@ class StoredRequest:
     run_id: str
     request_id: str
     asked_at: str
-    fields: JsonObject
+    fields: JsonObject = field(metadata=OBJECT)
     """The fields of its `input_requested` event."""
-    answer: JsonObject | None
+    answer: JsonObject | None = field(metadata=OBJECT)
     """The answer that counts, if there is one."""
     outcome: str | None
     """How the executor resolved it; None while it is open."""
     answered_by: str | None
     """Who gave the answer."""
-    is_parked: bool
+    is_parked: bool = field(metadata=FLAG)
     """Whether its run ended so that an answer continues it."""
     session_id: str
     agent_name: str
-    is_waiting: bool
+    is_waiting: bool = field(metadata=FLAG)
     """Whether an answer would count."""
 
 
-class InputTable(Engine):
-    """The queries about requests."""
+_REQUEST: Final = Stored("request", StoredRequest)
 
-    def note_requests(self, run_id: str, lines: Sequence[bytes]) -> None:
+
+class InputTable(Part):
+    """The requests to a person."""
+
+    def note(self, run_id: str, lines: Sequence[bytes]) -> None:
         """Store the requests that events of a run open and resolve. Repeated events change nothing."""
         for line in lines:
             if not any(mark in line for mark in MARKS):
@@ -60,27 +65,27 @@ class InputTable(Engine):
             event: dict[str, Any] = dict(decode_object(line))
             if event["event_type"] == "input_requested":
                 fields = {name: value for name, value in event.items() if name not in _ENVELOPE}
-                self.write(
+                self._db.write(
                     "INSERT INTO inputs (run_id, request_id, asked_at, fields, parked) VALUES (?, ?, ?, ?, 0)"
                     " ON CONFLICT (run_id, request_id) DO UPDATE SET asked_at = excluded.asked_at,"
                     " fields = excluded.fields",
                     (run_id, event["request_id"], event["timestamp"], json.dumps(fields, ensure_ascii=False)),
                 )
             elif event["event_type"] == "input_resolved":
-                self.write(
+                self._db.write(
                     "UPDATE inputs SET outcome = ? WHERE run_id = ? AND request_id = ?",
                     (event["outcome"], run_id, event["request_id"]),
                 )
 
-    def answer_request(self, run_id: str, request_id: str, answer: JsonObject, by: str) -> bool:
+    def answer(self, run_id: str, request_id: str, answer: JsonObject, by: str) -> bool:
         """Store the answer to a request, and return whether it counts: it is the first, and the request still waits."""
-        changed = self.write(
+        changed = self._db.write(
             f"UPDATE inputs SET answer = ?, answered_by = ? WHERE run_id = ? AND request_id = ? AND {_WAITS}",  # noqa: S608
             (json.dumps(answer, ensure_ascii=False), by, run_id, request_id),
         )
         return changed == 1
 
-    def decide_request(
+    def decide(
         self, run_id: str, request_id: str, answer: JsonObject | None, now: str, by: str | None = None
     ) -> JsonObject | None:
         """Store what the runner of a run decides, as a step of a transaction, and return the answer that counts.
@@ -96,21 +101,23 @@ class InputTable(Engine):
             The stored answer; None if there is none, and the request is parked.
         """
         text = None if answer is None else json.dumps(answer, ensure_ascii=False)
-        self.write(
+        self._db.write(
             "INSERT INTO inputs (run_id, request_id, asked_at, fields, answer, answered_by, parked)"
             " VALUES (?, ?, ?, '{}', ?, ?, ?) ON CONFLICT (run_id, request_id) DO UPDATE"
             " SET answer = excluded.answer, answered_by = excluded.answered_by, parked = excluded.parked"
             " WHERE inputs.answer IS NULL AND inputs.outcome IS NULL",
             (run_id, request_id, now, text, by, int(answer is None)),
         )
-        ((stored,),) = self.fetch("SELECT answer FROM inputs WHERE run_id = ? AND request_id = ?", (run_id, request_id))
+        ((stored,),) = self._db.fetch(
+            "SELECT answer FROM inputs WHERE run_id = ? AND request_id = ?", (run_id, request_id)
+        )
         return None if stored is None else json_object("answer", stored)
 
-    def requests_of(self, run_id: str) -> list[StoredRequest]:
+    def of_run(self, run_id: str) -> list[StoredRequest]:
         """Return the requests of a run in their order."""
         return self._requests("WHERE inputs.run_id = ? ORDER BY asked_at", run_id)
 
-    def waiting_requests(self) -> list[StoredRequest]:
+    def waiting(self) -> list[StoredRequest]:
         """Return the requests whose answer would count, oldest first, at most `MOST_LISTED`."""
         return self._requests(f"WHERE {_WAITS} ORDER BY asked_at LIMIT {MOST_LISTED}")
 
@@ -121,25 +128,8 @@ class InputTable(Engine):
         return self._requests(clause, owner)
 
     def _requests(self, clause: str, *values: str) -> list[StoredRequest]:
-        return self.rows("request", (_COLUMNS, _JOINED, clause), values, _request_of, self.damage)
+        source = f"inputs JOIN runs ON runs.run_id = inputs.run_id {clause}"
+        return self._db.records(_REQUEST, source, values, _EXPRESSIONS)
 
 
 _ENVELOPE: Final = frozenset({"event_type", "session_id", "run_id", "seq", "timestamp"})
-
-
-def _request_of(row: Row) -> StoredRequest:
-    run_id, request_id, asked_at, fields, answer, outcome, answered_by, parked, session_id, agent_name, waits = row
-    with reading("request", row):
-        return StoredRequest(
-            run_id,
-            request_id,
-            asked_at,
-            json_object("fields", fields),
-            None if answer is None else json_object("answer", answer),
-            outcome,
-            answered_by,
-            bool(parked),
-            session_id,
-            agent_name or "",
-            bool(waits),
-        )

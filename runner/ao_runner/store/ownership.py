@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from ao_runner.home import is_locked, private_folder
-from ao_runner.store.records import Offer, StoreUnusable
+from ao_runner.store.records import Offer
+from ao_runner.store.store_errors import StoreUnusable
 
 FOLDER_NAME: Final = "owners"
 

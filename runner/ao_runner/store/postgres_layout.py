@@ -6,7 +6,8 @@ from typing import Final, cast
 
 import psycopg
 
-from ao_runner.store.records import StoreUnusable
+from ao_runner.store.columns import ADDED
+from ao_runner.store.store_errors import StoreUnusable
 
 LOCK: Final = 0x_A0_57_0E
 """The key of the advisory lock that serialises changes of the layout; it is held for one transaction."""
@@ -101,6 +102,7 @@ ALTER TABLE workers ADD COLUMN drain integer NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN outbox_seconds double precision NOT NULL DEFAULT 0;
 CREATE INDEX given_up_deliveries ON deliveries (since) WHERE next_at IS NULL;
 """,
+    *ADDED,
 )
 """Never edit a released step; append a new one. A step must let programs of the layout before it go on working, or
 raise `OLDEST_PROGRAM`."""

@@ -18,7 +18,8 @@ from ao_runner.store.postgres_layout import (
     missing_partitions,
     partition_name,
 )
-from ao_runner.store.postgres_store import LOST, PostgresStore, connect, explain
+from ao_runner.store.postgres_store import PostgresStore, connect, explain
+from ao_runner.store.postgres_tables import LOST
 
 _PARTITIONS: Final = """
 WITH parts AS (
@@ -106,7 +107,7 @@ def look(place: StorePlace, now: Callable[[], float] = time.time) -> ServerState
         missing = [partition_name(week) for week in missing_partitions(store.connection, 1)]
         rows = store.fetch(f"SELECT run_id, coalesce(host, 'an unknown host') FROM {LOST} ORDER BY run_id")  # noqa: S608
         abandoned = [(run_id, host) for run_id, host in rows]
-        workers = store.fleet().workers
+        workers = store.workers.fleet().workers
     return ServerState(version, layout, is_read_only, clock_ahead_seconds, missing, abandoned, workers)
 
 

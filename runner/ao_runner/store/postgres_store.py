@@ -19,32 +19,18 @@ from psycopg import errors
 
 from ao_protocol.addresses import without_credentials
 from ao_runner.errors import RunnerError
-from ao_runner.store.engine import ConstraintBroken, Row, without_nul
+from ao_runner.store.columns import Row
+from ao_runner.store.engine import ConstraintBroken, without_nul
 from ao_runner.store.opening import NoSuchStore
 from ao_runner.store.ownership import (
-    IDLE_LEASE_SECONDS,
-    REMOTE,
-    WORKER_COLUMNS,
-    Owner,
     Wakeup,
     host_name,
-    offer_text,
-    owner_of,
 )
 from ao_runner.store.postgres_layout import LAYOUTS, check_encoding, layout_of, make_partitions, migrate
-from ao_runner.store.records import (
-    Damage,
-    Offer,
-    QueuedRun,
-    Run,
-    RunState,
-    StoredEvent,
-    StoreLocked,
-    StoreUnreachable,
-    StoreUnusable,
-)
-from ao_runner.store.run_queue import CLAIMED_COLUMNS, TAIL_CHARACTERS
+from ao_runner.store.postgres_tables import PostgresEvents, PostgresWorkers
+from ao_runner.store.records import TAIL_CHARACTERS
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import Damage, StoreLocked, StoreUnreachable, StoreUnusable
 
 CHANNEL: Final = "ao_store"
 CLAIM_LOCK: Final = 0x_A0_C1_A1
@@ -67,39 +53,6 @@ _TAIL: Final = (
     f"(SELECT right(line, {TAIL_CHARACTERS}) FROM events WHERE events.run_id = runs.run_id AND events.week = runs.week"  # noqa: S608
     " AND (strpos(line, '\"heartbeat\"') = 0 OR events.last_seq > seq) ORDER BY seq DESC LIMIT 1)"
 )
-_ADD_EVENTS: Final = """
-WITH held AS (
-    UPDATE runs SET last_seq = ? WHERE run_id = ? AND attempt = ? AND status = 'running' AND last_seq = ?
-    AND owner = coalesce(?, owner) RETURNING run_id, week
-)
-INSERT INTO events (week, run_id, seq, last_seq, line) SELECT week, run_id, ?, ?, ? FROM held
-"""
-_INSERT_EVENTS: Final = """
-WITH written AS (UPDATE runs SET last_seq = ? WHERE run_id = ? AND last_seq < ? RETURNING run_id, week)
-INSERT INTO events (week, run_id, seq, last_seq, line) SELECT week, run_id, ?, ?, ? FROM written
-"""
-_RENEW: Final = """
-INSERT INTO workers (worker_id, host, pid, offer, lease_until)
-VALUES (?, ?, ?, ?, clock_timestamp() + make_interval(secs => ?))
-ON CONFLICT (worker_id) DO UPDATE SET offer = excluded.offer, lease_until = excluded.lease_until,
-outbox_seconds = coalesce(?, workers.outbox_seconds)
-"""
-LOST: Final = """
-runs LEFT JOIN workers ON worker_id = owner
-WHERE status = 'running' AND (lease_until IS NULL OR lease_until < clock_timestamp())
-"""
-"""The running runs whose worker is gone, as the end of a query."""
-_LOST: Final = f"SELECT run_id FROM {LOST} FOR UPDATE OF runs SKIP LOCKED"  # noqa: S608  # own words
-_STRANDED: Final = """
-SELECT run_id FROM runs JOIN sessions ON sessions.session_id = runs.session_id
-WHERE status = 'queued' AND mode = 'resume' AND host IS NOT NULL
-AND greatest(queued_at, not_before)::timestamptz < clock_timestamp() - make_interval(secs => ?)
-AND NOT EXISTS (SELECT 1 FROM workers WHERE workers.host = sessions.host
-                AND lease_until > clock_timestamp() - make_interval(secs => ?))
-FOR UPDATE OF runs SKIP LOCKED
-"""
-_STILL_LOST: Final = """run_id = ANY(?) AND status = 'running'
-AND NOT EXISTS (SELECT 1 FROM workers WHERE worker_id = owner AND lease_until >= clock_timestamp())"""
 
 
 class PostgresStore(Store):
@@ -109,7 +62,8 @@ class PostgresStore(Store):
     """
 
     waits_for_a_server: ClassVar[bool] = True
-    own_run_columns: ClassVar[str] = ", schema_name"
+    keeps_nul: ClassVar[bool] = False
+    own_run_columns: ClassVar[tuple[str, ...]] = ("schema_name",)
     greatest: ClassVar[str] = "greatest"
     beginning_sql: ClassVar[str] = "to_json(left({column}, {characters}))"
     last_seq_sql: ClassVar[str] = "runs.last_seq"
@@ -131,17 +85,15 @@ class PostgresStore(Store):
         self.home = home
         self.place = name
         self.damage = Damage()
-        self.gaps: dict[str, int] = {}
         self.is_writable = True
-        self._host = host_name()
+        self.host = host_name()
         self._url = url
         self._patience_seconds = patience_seconds
-        self._announced: dict[str, tuple[str, int, str]] = {}
-        """The host, process and offer of each owner that claims runs through this connection."""
         self._partitions_until = 0.0
         self._depth = 0
         """The number of transactions that are open, one inside of the other."""
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        Store.__init__(self, PostgresEvents, PostgresWorkers)
         with self.explaining():
             _ = self.connection
 
@@ -187,13 +139,6 @@ class PostgresStore(Store):
         """See `Engine`."""
         with self.explaining():
             return self.connection.execute(_in_psycopg(statement), [*map(without_nul, values)]).rowcount
-
-    def readable_rows(
-        self, kind: str, statement: tuple[str, str, str], values: Sequence[object], damage: Damage
-    ) -> list[Row]:
-        """See `Engine`. The server reads all rows or none."""
-        columns, table, clause = statement
-        return self.fetch(f"SELECT {columns} FROM {table} {clause}", values)  # noqa: S608  # own words
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -263,25 +208,6 @@ class PostgresStore(Store):
         with self.explaining():
             _check_layout(self.connection, self.place)
 
-    def run_values(self, run: Run) -> dict[str, object]:
-        """Return the columns of a new run."""
-        return super().run_values(run) | {"schema_name": (run.contract or {}).get("schema_name")}
-
-    def bind_session(self, session_id: str, executor_session_id: str) -> None:
-        """See `Store`. An id with a NUL character is left out, since the server's texts cannot contain it."""
-        if "\0" not in executor_session_id:
-            super().bind_session(session_id, executor_session_id)
-
-    @property
-    def host(self) -> str | None:
-        """See `Engine`."""
-        return self._host
-
-    def enqueue(self, queued: QueuedRun) -> None:
-        """Append a run to the queue. Its events belong to this week, whose partition no worker may have created."""
-        self._keep_partitions()
-        super().enqueue(queued)
-
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
         return [*map(without_nul, values)]
@@ -290,123 +216,12 @@ class PostgresStore(Store):
         """See `Engine`."""
         self.fetch("SELECT pg_advisory_xact_lock(?)", (CLAIM_LOCK,))
 
-    def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
-        """See `Engine`. A run whose session has become busy meanwhile is left out, and the others are marked."""
-        try:
-            rows = self._marked(offer, run_ids)
-        except ConstraintBroken:
-            rows = []
-            for run_id in run_ids:
-                with suppress(ConstraintBroken):
-                    rows += self._marked(offer, [run_id])
-        if rows:
-            self._renew(offer.owner, offer.lease_seconds)
-        return rows
-
-    def _marked(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
-        with self.transaction():
-            return self.fetch(
-                "UPDATE runs SET status = 'running', owner = ?, has_begun = 0, attempt = attempt + 1"  # noqa: S608
-                f" WHERE status || '' = 'queued' AND run_id = ANY(?) RETURNING rowid, {CLAIMED_COLUMNS}",
-                (offer.owner, list(run_ids)),
-            )
-
-    def insert_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
-        """See `Engine`."""
-        last_seq = first_seq + len(lines) - 1
-        text = b"\n".join(lines).decode()
-        if not self.write(_INSERT_EVENTS, (last_seq, run_id, first_seq, first_seq, last_seq, text)):
-            raise ConstraintBroken("key", f"event {first_seq} of run {run_id} exists")
-
-    def add_attempt_events(
-        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
-    ) -> int:
-        """See `Engine`. One statement, unless some of the events are stored, or events before them are missing."""
-        last_seq = first_seq + len(lines) - 1
-        text = b"\n".join(lines).decode()
-        values = (last_seq, run_id, attempt, first_seq - 1, owner, first_seq, last_seq, text)
-        if self.write(_ADD_EVENTS, values):
-            return last_seq
-        rows = self.fetch("SELECT last_seq FROM runs WHERE run_id = ? FOR UPDATE", (run_id,))
-        stored = rows[0][0] if rows else 0
-        new = lines[max(0, stored + 1 - first_seq) :]
-        self._check_held(run_id, attempt, owner, or_ended=not new)
-        if not new:
-            return int(stored)
-        if stored + 1 < first_seq:
-            self.gaps[run_id] = stored
-        # Events that a damaged outbox has lost are missing here as well, as a visible gap.
-        self.insert_events(run_id, max(first_seq, stored + 1), new)
-        return last_seq
-
-    def list_events(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
-        """See `Engine`. Positions of a session increase in the order of commits, since its runs run one at a time."""
-        runs = self.fetch(
-            "SELECT run_id, week FROM runs WHERE session_id = ? AND run_id = coalesce(?, run_id)", (session_id, run_id)
-        )
-        of_runs = ([row[0] for row in runs], [row[1] for row in runs])
-        while rows := self.fetch(
-            "SELECT position, run_id, seq, line FROM events WHERE run_id = ANY(?) AND week = ANY(?) AND position > ?"
-            " ORDER BY position LIMIT ?",
-            (*of_runs, after, ROWS_AT_ONCE),
-        ):
-            for position, of_run, first_seq, lines in rows:
-                for seq, line in enumerate(lines.split("\n"), first_seq):
-                    yield StoredEvent(position, of_run, seq, line)
-            after = rows[-1][0]
-
-    def renew_leases(self, owner: str, lease_seconds: float, outbox_seconds: float = 0.0) -> set[tuple[str, int]]:
-        """See `Engine`. The lease of a worker without runs is at least `IDLE_LEASE_SECONDS`, until its next claim."""
-        rows = self.fetch("SELECT run_id, attempt FROM runs WHERE status = 'running' AND owner = ?", (owner,))
-        self._renew(owner, lease_seconds if rows else max(lease_seconds, IDLE_LEASE_SECONDS), outbox_seconds)
-        return {(run_id, attempt) for run_id, attempt in rows}
-
-    def _renew(self, owner: str, lease_seconds: float, outbox_seconds: float | None = None) -> None:
-        announced = self._announced.get(owner, (self._host, os.getpid(), "{}"))
-        self.write(_RENEW, (owner, *announced, lease_seconds, outbox_seconds))
-        self._keep_partitions()
-
-    def _keep_partitions(self) -> None:
-        """Create the partitions of the next weeks, once an hour, unless this is left to another role of the server."""
+    def keep_partitions(self) -> None:
+        """See `Engine`: once an hour, unless this is left to another role of the server."""
         if time.monotonic() > self._partitions_until:
             with self.explaining(), suppress(errors.InsufficientPrivilege):
                 make_partitions(self.connection)
             self._partitions_until = time.monotonic() + 3600
-
-    def lost_runs(self) -> list[RunState]:
-        """See `Engine`. The rows stay locked until the end of the transaction.
-
-        The locked rows are checked again: one that changed before it was locked may belong to a living worker by now.
-        """
-        found = [run_id for (run_id,) in self.fetch(_LOST)]
-        return self._states(self.damage, _STILL_LOST, found) if found else []
-
-    def stranded_runs(self, gone_seconds: float) -> list[RunState]:
-        """See `Engine`."""
-        found = [run_id for (run_id,) in self.fetch(_STRANDED, (gone_seconds, gone_seconds))]
-        return self._states(self.damage, "run_id = ANY(?)", found) if found else []
-
-    def join(self, offer: Offer) -> None:
-        """See `Engine`."""
-        pid = 0 if offer.owner.startswith(REMOTE) else os.getpid()
-        self._announced[offer.owner] = (offer.host or self._host, pid, offer_text(offer))
-        self._renew(offer.owner, offer.lease_seconds)
-
-    def leave(self, owner: str) -> None:
-        """See `Engine`. Its lease goes on: the next worker of this host may deliver what it has left."""
-        self._announced.pop(owner, None)
-        self.write("UPDATE workers SET offer = '{}' WHERE worker_id = ?", (owner,))
-
-    def living_owners(self) -> dict[str, Owner]:
-        """See `Engine`."""
-        alive = "lease_until > clock_timestamp()"
-        rows = self.fetch(f"SELECT worker_id, {WORKER_COLUMNS} FROM workers WHERE {alive}")  # noqa: S608  # own names
-        return {worker_id: owner_of(*row) for worker_id, *row in rows}
-
-    def lease_seconds(self) -> dict[str, float]:
-        """See `Engine`."""
-        rows = self.fetch("SELECT worker_id, extract(epoch FROM lease_until - clock_timestamp())::float8 FROM workers")
-        return {str(worker_id): float(seconds) for worker_id, seconds in rows}
 
     def notify(self) -> None:
         """See `Engine`."""

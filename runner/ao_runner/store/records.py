@@ -1,17 +1,15 @@
 """Values that the runner stores about sessions and runs, and the errors of the store; no storage."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.wire import JsonObject
-from ao_runner.errors import RunnerError
+from ao_runner.store.columns import COPIED, FLAG, NEEDED, OBJECT, TEXTS, VALUE, Codec
 
 LAST: Final = "last"
 """The id that refers to the session of the newest run."""
@@ -20,6 +18,16 @@ ExecutionMode = Literal["sync", "async_poll", "async_callback"]
 """Whether the session that asks for a run waits for its end, asks for its status, or is resumed at its end."""
 OPEN_STATUSES: Final[tuple[RunStatus, ...]] = ("queued", "running")
 """The statuses of a run that has not ended."""
+TAIL_CHARACTERS: Final = 64 * 1024
+"""Maximum number of characters to read from the end of a run's last events."""
+
+
+def _whole_lines(_: str, tail: str) -> tuple[str, ...]:
+    """Return the lines of a tail of events, without the first one, of which only the end may be there."""
+    return tuple(tail.split("\n")[len(tail) >= TAIL_CHARACTERS :])
+
+
+_TAIL: Final[dict[str, object]] = {"codec": Codec("\n".join, _whole_lines)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +36,19 @@ class Session:
 
     session_id: str
     created_at: str
-    executor_name: str
-    executor_path: str
-    project_dir: str
-    blueprint: JsonObject
-    executor_config: JsonObject = field(default_factory=dict)
+    executor_name: str = field(metadata=COPIED)
+    executor_path: str = field(metadata=COPIED)
+    project_dir: str = field(metadata=COPIED)
+    blueprint: JsonObject = field(metadata=COPIED | OBJECT)
+    executor_config: JsonObject = field(default_factory=dict, metadata=COPIED | OBJECT)
     executor_session_id: str | None = None
-    profile: str | None = None
+    profile: str | None = field(default=None, metadata=COPIED)
     """The default profile of its runs; None means the executor alone."""
     host: str | None = None
     """The host that has the executor's data of the session; None before the first run, and in the store of one host."""
-    is_simulated: bool = False
+    is_simulated: bool = field(default=False, metadata=COPIED | FLAG)
     """Whether a model script replaced the model; then a resume needs one, too."""
-    parent_session_id: str | None = None
+    parent_session_id: str | None = field(default=None, metadata=COPIED)
     """The session that started this one."""
 
     @property
@@ -55,19 +63,19 @@ class Run:
 
     run_id: str
     session_id: str
-    mode: Literal["start", "resume"]
-    parameters: JsonObject
+    mode: Literal["start", "resume"] = field(metadata=COPIED)
+    parameters: JsonObject = field(metadata=COPIED | OBJECT)
     started_at: str
     status: RunStatus = "running"
     ended_at: str | None = None
     error_type: str | None = None
-    contract: JsonObject | None = None
+    contract: JsonObject | None = field(default=None, metadata=COPIED | OBJECT)
     """The output contract that the caller requires; its `schema_name` is the name of a named schema."""
-    parent_session_id: str | None = None
+    parent_session_id: str | None = field(default=None, metadata=COPIED)
     """The session that asked for the run."""
-    execution_mode: ExecutionMode | None = None
+    execution_mode: ExecutionMode | None = field(default=None, metadata=COPIED)
     """How that session learns of the end."""
-    input_responses: list[JsonValue] | None = None
+    input_responses: list[JsonValue] | None = field(default=None, metadata=COPIED | VALUE)
     """The answers with which a resume continues a parked run (SPEC 8.3)."""
 
 
@@ -109,9 +117,9 @@ class StoredEvent:
 class Placement:
     """Where and when a queued run may be performed."""
 
-    requires: tuple[str, ...] = ()
+    requires: tuple[str, ...] = field(default=(), metadata=COPIED | TEXTS)
     """Tags that a worker must offer."""
-    priority: int = 0
+    priority: int = field(default=0, metadata=COPIED)
     """Runs with a higher number are claimed first."""
     not_before: str | None = None
     """The earliest time of a claim, as a timestamp."""
@@ -122,14 +130,14 @@ class QueuedRun:
     """A queued run and the settings for it."""
 
     run: Run
-    profile: str
+    profile: str = field(metadata=COPIED | NEEDED)
     """The profile or executor that performs the run."""
-    timeout_seconds: float | None = None
-    metadata: JsonObject | None = None
-    model_script: str | None = None
+    timeout_seconds: float | None = field(default=None, metadata=COPIED)
+    metadata: JsonObject | None = field(default=None, metadata=COPIED | OBJECT)
+    model_script: str | None = field(default=None, metadata=COPIED)
     """The model script, as JSON, that replaces the model."""
     placement: Placement = Placement()
-    requeue: bool = False
+    requeue: bool = field(default=False, metadata=COPIED | FLAG)
     """Whether a copy is queued if the run ends at a usage limit with a known reset."""
 
 
@@ -163,7 +171,7 @@ class ClaimedRun:
 
     queued: QueuedRun
     attempt: int
-    queued_at: str
+    queued_at: str = field(metadata=NEEDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +183,8 @@ class RunState:
     attempt: int
     owner: str
     queued_at: str | None
-    has_begun: bool
-    stop_wanted: bool
+    has_begun: bool = field(metadata=FLAG)
+    stop_wanted: bool = field(metadata=FLAG)
     last_seq: int
     placement: Placement = Placement()
     host: str | None = None
@@ -204,17 +212,6 @@ class RunFilter:
     """Only the last run of each session; only runs that no other one repeats."""
 
 
-@dataclass(eq=False)
-class NotHeld(RunnerError):
-    """A worker reports on a run that it does not hold."""
-
-    run_id: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"run {self.run_id} is not held by this worker: {self.reason}"
-
-
 @dataclass(frozen=True, slots=True)
 class LiveRun:
     """A run that is not over. `since` is when it began, or was put into the queue."""
@@ -227,9 +224,9 @@ class LiveRun:
     attempt: int
     owner: str
     since: str
-    is_stopping: bool
+    is_stopping: bool = field(metadata=FLAG)
     events: int
-    last_lines: tuple[str, ...]
+    last_lines: tuple[str, ...] = field(metadata=_TAIL)
     """Some of its last events as JSON lines; empty if the last one is too long to read."""
 
 
@@ -275,11 +272,11 @@ class NamedSchema:
 
     name: str
     description: str
-    schema: JsonObject
+    schema: JsonObject = field(metadata=OBJECT)
     created_at: str
     used_by_runs: int = 0
     """The number of runs in this store, with any status, whose contract names the schema."""
-    is_deleted: bool = False
+    is_deleted: bool = field(default=False, metadata=FLAG)
     """No new run can use it; it is kept because results of old runs name it."""
 
 
@@ -294,20 +291,6 @@ class DeletableSession:
     """When its last run began or ended."""
 
 
-@dataclass(eq=False)
-class SessionsOpen(RunnerError):
-    """Sessions have runs that are queued or running."""
-
-    session_ids: Sequence[str]
-
-    def __str__(self) -> str:
-        first = self.session_ids[0]
-        return (
-            f"nothing was deleted: a run is queued or running in {', '.join(self.session_ids)}; wait for its end,"
-            f" or cancel it with: ao cancel {first}"
-        )
-
-
 def timestamp(of: datetime | None = None) -> str:
     """Return a time in UTC, by default the current one, in the format of events."""
     return (of or datetime.now(UTC)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -316,158 +299,3 @@ def timestamp(of: datetime | None = None) -> str:
 def seconds_since(time_of_event: str) -> float:
     """Return the age of a timestamp in seconds, at least 0, since clocks step."""
     return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(time_of_event)).total_seconds())
-
-
-@dataclass(eq=False)
-class SessionUnknown(RunnerError):
-    """No session, or more than one, matches an id."""
-
-    wanted: str
-    candidates: Sequence[str] = ()
-
-    def __str__(self) -> str:
-        if self.candidates:
-            return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates)}; give more of the id"
-        return f"there is no session or run {self.wanted!r}; `ao sessions` and `ao runs` list them"
-
-
-@dataclass(eq=False)
-class OfAnotherSession(RunnerError):
-    """An id is known, but belongs to another session than the one named with it."""
-
-    wanted: str
-    owner: str
-    session_id: str
-
-    def __str__(self) -> str:
-        return f"{self.wanted!r} is of session {self.owner}, not of {self.session_id}; name one of them only"
-
-
-@dataclass(eq=False)
-class SessionBusy(RunnerError):
-    """The session has an unfinished run: a conversation has one run at a time."""
-
-    session_id: str
-
-    def __str__(self) -> str:
-        return f"session {self.session_id} has a run that has not ended; follow it with: ao events {self.session_id} -f"
-
-
-@dataclass(eq=False)
-class RowDamaged(RunnerError):
-    """A row of the store cannot be read. `row_id` is the id of the run or session, or the number of the row."""
-
-    kind: str
-    row_id: str
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"the store's row of {self.kind} {self.row_id} is damaged: {self.reason}. Other rows can be read; restore"
-            " the store from a backup, or correct or delete this row with sqlite3"
-        )
-
-
-class Damage(dict[str, RowDamaged]):
-    """The damaged rows that lists have omitted, keyed by their error messages."""
-
-    def add(self, damaged: RowDamaged) -> None:
-        """Record a row, once."""
-        self[str(damaged)] = damaged
-
-    @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """Discard additions of the `with` block."""
-        before = dict(self)
-        try:
-            yield
-        finally:
-            self.clear()
-            self.update(before)
-
-
-@dataclass(eq=False)
-class RowConflict(RunnerError):
-    """A run or event with that id already exists."""
-
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.what} is kept already; give it another id or number"
-
-
-@dataclass(eq=False)
-class StoreUnusable(RunnerError):
-    """The store cannot be opened, or was made by another version of this program. `path` is its file or server."""
-
-    path: Path | str
-    reason: str
-
-    def __str__(self) -> str:
-        if isinstance(self.path, str):
-            return f"cannot use {self.path}: {self.reason}"
-        return f"cannot use {self.path}: {self.reason}. Choose another folder with --home or AO_HOME"
-
-
-class StoreDamaged(StoreUnusable):
-    """The contents of the store's file cannot be read: pages, tables or columns are broken or missing."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path} is damaged: {self.reason}. Restore it from a backup, or save what is left with"
-            f" `sqlite3 {self.path} .recover`; until then choose another folder with --home or AO_HOME"
-        )
-
-
-@dataclass(eq=False)
-class StoreUnwritable(RunnerError):
-    """The store cannot be written: its disk is full or broken, or another process holds it."""
-
-    path: Path | str
-    reason: str
-    exit_code: ClassVar[int] = 1
-
-    def __str__(self) -> str:
-        return (
-            f"cannot write to {self.path}: {self.reason}. Free disk space, make the folder writable, or choose another "
-            "one with --home or AO_HOME. An active run was stopped; the next ao command records its end"
-        )
-
-
-class StoreUnreachable(StoreUnwritable):
-    """The server of the store does not answer, or cannot write now."""
-
-    def __str__(self) -> str:
-        return f"cannot use {self.path}: {self.reason}. Check --store or AO_STORE and that the server runs, then retry"
-
-
-class StoreLocked(StoreUnwritable):
-    """Another session of the server uses a table that has to be changed."""
-
-    def __str__(self) -> str:
-        return f"cannot change {self.path}: another session uses its tables (see pg_stat_activity); retry when it ends"
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """The process that currently holds the write lock of a store."""
-
-    pid: int
-    is_stopped: bool
-
-
-@dataclass(eq=False)
-class StoreBusy(StoreUnwritable):
-    """Another process has held the write lock longer than the timeout."""
-
-    holder: Holder | None = None
-
-    def __str__(self) -> str:
-        match self.holder:
-            case Holder(pid=pid, is_stopped=True):
-                who = f"process {pid} holds the write lock and is suspended. Resume it: kill -CONT {pid}"
-            case Holder(pid=pid):
-                who = f"process {pid} does not release the write lock. Inspect it: ps -fp {pid}"
-            case None:
-                who = f"another process does not release the write lock. Find it: lsof {self.path}"
-        return f"cannot write to {self.path}: {who}; then retry. An active run was stopped"

@@ -3,10 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ao_protocol.events import Usage, UsageFigures, parse_event
-from ao_runner.store.engine import Engine
+from ao_runner.store.columns import Stored
+from ao_runner.store.engine import Part
+from ao_runner.store.records import Live, LiveRun
 
 USAGE_MARK: Final = b'"usage"'
 """Is in every line with a `usage` event, and in few others."""
@@ -17,6 +20,11 @@ ONLY: Final = {
     "unrepeated": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.succeeds = runs.run_id)",
 }
 """The SQL conditions of `RunFilter.only`."""
+LATELY: Final = timedelta(minutes=1)
+MOST_WAITING: Final = 50
+"""Maximum number of queued runs to list; all are counted."""
+MOST_LOOKED_BACK: Final = 10_000
+"""Number of newest runs to check for a recent end, so that an old store costs no more."""
 RUNS_WITH_RESULTS: Final = 5_000
 """Number of newest runs whose ends are searched."""
 _OF_NEWEST: Final = f"runs.rowid > (SELECT max(rowid) FROM runs) - {NEWEST_RUNS}"  # noqa: S608  # own words
@@ -54,13 +62,31 @@ class EndedRun:
     output_tokens: int | None
 
 
-class RunFigures(Engine):
-    """The queries for figures about runs. Each is bounded."""
+_LIVE: Final = Stored("run", LiveRun)
+
+
+class RunFigures(Part):
+    """The figures about runs. Each query is bounded."""
+
+    def live(self, now: datetime | None = None) -> Live:
+        """Return the runs that are not over, in two queries for any size of store. Damaged rows go to `damage`."""
+        lately = ((now or datetime.now(UTC)) - LATELY).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        ((queued, running, ended),) = self._db.fetch(_COUNTS, (lately,))
+        expressions = {
+            "session_id": "runs.session_id",
+            "agent_name": "coalesce(agent_name, '')",
+            "profile": "coalesce(runs.profile, executor_name)",
+            "since": "CASE status WHEN 'queued' THEN coalesce(queued_at, started_at) ELSE started_at END",
+            "is_stopping": "CASE WHEN stop_wanted > 0 AND status = 'running' THEN 1 ELSE 0 END",
+            "events": f"coalesce({self._db.last_seq_sql}, 0)",
+            "last_lines": f"coalesce({self._db.tail_sql}, '')",
+        }
+        return Live(queued, running, ended, tuple(self._db.records(_LIVE, _LIVE_RUNS, (), expressions)))
 
     def record_usage(self, run_id: str, usage: UsageFigures | None) -> None:
         """Store what a run has used, as a step of the transaction that stores the event that tells it."""
         if usage is not None:
-            self.write(
+            self._db.write(
                 "UPDATE runs SET cost_usd = ?, input_tokens = ?, output_tokens = ? WHERE run_id = ?",
                 (usage.cost_usd, usage.input_tokens, usage.output_tokens, run_id),
             )
@@ -72,10 +98,10 @@ class RunFigures(Engine):
 
     def usage_of(self, run_ids: Sequence[str]) -> dict[str, UsageFigures]:
         """Return what runs have used. Those that reported nothing are absent."""
-        rows = self.fetch(
+        rows = self._db.fetch(
             "SELECT run_id, cost_usd, input_tokens, output_tokens FROM runs"  # noqa: S608  # own words
-            f" WHERE run_id {self.among_sql} AND input_tokens IS NOT NULL",
-            (self.listed(run_ids),),
+            f" WHERE run_id {self._db.among_sql} AND input_tokens IS NOT NULL",
+            (self._db.listed(run_ids),),
         )
         return {
             run_id: UsageFigures(cost_usd=cost, input_tokens=received, output_tokens=sent)
@@ -84,48 +110,39 @@ class RunFigures(Engine):
 
     def ended_runs(self) -> list[EndedRun]:
         """Return the figures of the newest runs that have ended, newest first."""
-        rows = self.fetch(
+        rows = self._db.fetch(
             "SELECT agent_name, started_at, ended_at, cost_usd, input_tokens, output_tokens FROM runs"  # noqa: S608
             f" JOIN sessions ON sessions.session_id = runs.session_id WHERE {_OF_NEWEST} AND ended_at IS NOT NULL"
             " ORDER BY runs.rowid DESC"
         )
         return [EndedRun(agent_name or "", *figures) for agent_name, *figures in rows]
 
-    def count_runs(self) -> dict[str, int]:
+    def count_by_status(self) -> dict[str, int]:
         """Return the number of runs by status, of the newest runs."""
-        rows = self.fetch(f"SELECT status, count(*) FROM runs WHERE {_OF_NEWEST} GROUP BY status")  # noqa: S608  # own
+        rows = self._db.fetch(f"SELECT status, count(*) FROM runs WHERE {_OF_NEWEST} GROUP BY status")  # noqa: S608  # own
         return {status: int(count) for status, count in rows}
 
-    def count_runs_of_agents(self) -> dict[str, int]:
+    def count_by_agent(self) -> dict[str, int]:
         """Return the number of runs by the name of their agent, of the newest runs."""
-        rows = self.fetch(
+        rows = self._db.fetch(
             "SELECT agent_name, count(*) FROM runs JOIN sessions ON sessions.session_id = runs.session_id"  # noqa: S608
             f" WHERE {_OF_NEWEST} GROUP BY agent_name"
         )
         return {name or "": int(count) for name, count in rows}
 
-    def note_repetition(self, run_id: str, of_run_id: str) -> None:
-        """Store that a run repeats another one, which has ended, in the column for copies after a usage limit."""
-        self.write("UPDATE runs SET succeeds = ? WHERE run_id = ?", (of_run_id, run_id))
 
-    def children_of(self, session_id: str, most: int) -> list[str]:
-        """Return the first sessions that a session has started."""
-        rows = self.fetch(
-            "SELECT session_id FROM sessions WHERE parent_session_id = ? ORDER BY created_at, session_id LIMIT ?",
-            (session_id, most),
-        )
-        return [child for (child,) in rows]
-
-    def lines_with(self, run_id: str, part: str) -> list[str]:
-        """Return the events of a run that contain a text, in order."""
-        rows = self.fetch(
-            "SELECT line FROM events WHERE run_id = ? AND line LIKE ? ORDER BY seq", (run_id, f"%{part}%")
-        )
-        return [line for (lines,) in rows for line in lines.split("\n") if part in line]
-
-    def position_of(self, run_id: str, seq: int) -> int:
-        """Return the position of an event of a run; 0 if it is not stored."""
-        rows = self.fetch(
-            "SELECT position FROM events WHERE run_id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1", (run_id, seq)
-        )
-        return int(rows[0][0]) if rows else 0
+OPEN: Final = "status IN ('queued', 'running')"
+_COUNTS: Final = f"""
+SELECT (SELECT count(*) FROM runs WHERE {OPEN} AND status = 'queued'),
+       (SELECT count(*) FROM runs WHERE {OPEN} AND status = 'running'),
+       (SELECT count(*) FROM runs WHERE rowid > (SELECT max(rowid) FROM runs) - {MOST_LOOKED_BACK} AND ended_at >= ?)
+"""  # noqa: S608  # own numbers
+# A tool that works for an hour only sends heartbeats, one per row; the events before them are the ones to show.
+_LIVE_RUNS: Final = f"""
+runs JOIN sessions ON sessions.session_id = runs.session_id
+WHERE runs.rowid IN (SELECT rowid FROM runs WHERE {OPEN} AND status = 'running'
+                     UNION ALL
+                     SELECT rowid FROM (SELECT rowid FROM runs WHERE {OPEN} AND status = 'queued'
+                                        ORDER BY rowid LIMIT {MOST_WAITING}) AS first_queued)
+ORDER BY status DESC, runs.rowid
+"""  # noqa: S608  # own names

@@ -4,36 +4,20 @@ Leases use the clock of the machine's uptime, which all processes share and whic
 """
 
 import json
-import os
-import sqlite3
-from array import array
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar, Final
 
-from ao_runner.store.engine import Row, reading
 from ao_runner.store.ownership import (
-    IDLE_LEASE_SECONDS,
-    MAX_LEASE_SECONDS,
-    REMOTE,
-    WORKER_COLUMNS,
-    Owner,
     Wakeup,
-    is_alive,
-    living_owners,
     notify,
-    offer_text,
     own_wakeup,
-    owner_of,
-    uptime_seconds,
 )
-from ao_runner.store.records import DeletableSession, Offer, RowDamaged, RunState, StoredEvent, timestamp
-from ao_runner.store.run_queue import CLAIMED_COLUMNS, TAIL_CHARACTERS
+from ao_runner.store.records import TAIL_CHARACTERS
+from ao_runner.store.sqlite_tables import SqliteEvents, SqliteWorkers
 from ao_runner.store.store import Store
-from ao_runner.store.store_file import BUSY_SECONDS, StoreFile, is_corrupt
+from ao_runner.store.store_file import BUSY_SECONDS, StoreFile
 
 _LAST_SEQ: Final = (
     "(SELECT coalesce(last_seq, seq) FROM events WHERE events.run_id = runs.run_id ORDER BY seq DESC LIMIT 1)"
@@ -43,18 +27,10 @@ _TAIL: Final = (
     " AND (instr(line, '\"heartbeat\"') = 0 OR last_seq > seq) ORDER BY seq DESC LIMIT 1)"
 )
 
-_STRANDED: Final = """
-SELECT run_id FROM runs JOIN sessions ON sessions.session_id = runs.session_id
-WHERE status = 'queued' AND mode = 'resume' AND host IS NOT NULL AND max(queued_at, coalesce(not_before, '')) < ?
-AND NOT EXISTS (SELECT 1 FROM workers WHERE workers.host = sessions.host AND lease_until - ? BETWEEN ? AND ?)
-"""
 _TAGS: Final = (
     "NOT EXISTS (SELECT 1 FROM json_each(iif(json_valid(requires), requires, '[]')) AS required"
     " WHERE required.value NOT IN (SELECT value FROM json_each(?)))"
 )
-
-
-DAY: Final = 86400.0
 
 
 class SqliteStore(StoreFile, Store):
@@ -64,7 +40,8 @@ class SqliteStore(StoreFile, Store):
     """
 
     waits_for_a_server: ClassVar[bool] = False
-    own_run_columns: ClassVar[str] = ""
+    keeps_nul: ClassVar[bool] = True
+    own_run_columns: ClassVar[tuple[str, ...]] = ()
     greatest: ClassVar[str] = "max"
     beginning_sql: ClassVar[str] = "json_quote(substr({column}, 1, {characters}))"
     last_seq_sql: ClassVar[str] = _LAST_SEQ
@@ -79,9 +56,8 @@ class SqliteStore(StoreFile, Store):
     host: str | None = None
 
     def __init__(self, home: Path, busy_seconds: float = BUSY_SECONDS) -> None:
-        super().__init__(home, busy_seconds)
-        self._outbox_seconds: dict[str, float] = {}
-        """What the rows of workers of this host say, so that they are written only when it changes."""
+        StoreFile.__init__(self, home, busy_seconds)
+        Store.__init__(self, SqliteEvents, SqliteWorkers)
 
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
@@ -89,154 +65,6 @@ class SqliteStore(StoreFile, Store):
 
     def lock_claims(self) -> None:
         """Do nothing, since a transaction has locked all writers out."""
-
-    def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
-        """See `Engine`."""
-        self._renew(offer.owner, offer.lease_seconds)
-        return self.fetch(
-            "UPDATE runs SET status = 'running', owner = ?, lease_until = ?, has_begun = 0,"  # noqa: S608  # own names
-            " attempt = min(attempt, 1 << 52) + 1"  # a damaged one must not overflow
-            f" WHERE status = 'queued' AND run_id {self.among_sql} RETURNING rowid, {CLAIMED_COLUMNS}",
-            (offer.owner, uptime_seconds() + offer.lease_seconds, self.listed(run_ids)),
-        )
-
-    def insert_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
-        """See `Engine`."""
-        self.write(
-            "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)",
-            (run_id, first_seq, first_seq + len(lines) - 1, b"\n".join(lines).decode()),
-        )
-
-    def add_attempt_events(
-        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
-    ) -> int:
-        """See `Engine`."""
-        last = self.last_seq(run_id)
-        new = lines[max(0, last + 1 - first_seq) :]
-        self._check_held(run_id, attempt, owner, or_ended=not new)
-        if not new:
-            return last
-        if last + 1 < first_seq:
-            self.gaps[run_id] = last
-        # Events that a damaged outbox has lost are missing here as well, as a visible gap.
-        self.insert_events(run_id, max(first_seq, last + 1), new)
-        return first_seq + len(lines) - 1
-
-    def list_events(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
-        """See `Engine`. One row is in memory at a time."""
-        rows = self.connection.execute(
-            "SELECT position FROM events WHERE position > ? AND run_id IN"
-            " (SELECT run_id FROM runs WHERE session_id = ? AND run_id = coalesce(?, run_id)) ORDER BY position",
-            (after, session_id, run_id),
-        )
-        for position in array("q", (position for (position,) in rows)):
-            try:
-                row = self.connection.execute(
-                    "SELECT run_id, seq, line FROM events WHERE position = ?", (position,)
-                ).fetchone()
-                with reading("events", row, position):
-                    of_run, first_seq, lines = row
-                    split = enumerate(lines.split("\n"), first_seq)
-            except RowDamaged as damaged:
-                self.damage.add(damaged)
-                continue
-            except sqlite3.DatabaseError as error:
-                if not is_corrupt(error):
-                    raise
-                self.damage.add(RowDamaged("events", str(position), str(error)))
-                continue
-            for seq, line in split:
-                yield StoredEvent(position, of_run, seq, line)
-
-    def renew_leases(self, owner: str, lease_seconds: float, outbox_seconds: float = 0.0) -> set[tuple[str, int]]:
-        """See `Engine`."""
-        self._renew(owner, lease_seconds, outbox_seconds)
-        rows = self.connection.execute(
-            "UPDATE runs SET lease_until = ? WHERE owner = ? AND status = 'running' RETURNING run_id, attempt",
-            (uptime_seconds() + lease_seconds, owner),
-        )
-        return {(run_id, attempt) for run_id, attempt in rows.fetchall()}
-
-    def _renew(self, owner: str, lease_seconds: float, outbox_seconds: float | None = None) -> None:
-        """Let a worker behind a server live on; the life of any other one is the lock on its file."""
-        if owner.startswith(REMOTE):
-            lease_until = uptime_seconds() + max(lease_seconds, IDLE_LEASE_SECONDS)
-            statement = "UPDATE workers SET lease_until = ?, outbox_seconds = coalesce(?, outbox_seconds)"
-            self.write(f"{statement} WHERE worker_id = ?", (lease_until, outbox_seconds, owner))
-        elif outbox_seconds is not None and outbox_seconds != self._outbox_seconds.get(owner, 0.0):
-            self._outbox_seconds[owner] = outbox_seconds
-            self.write("UPDATE workers SET outbox_seconds = ? WHERE worker_id = ?", (outbox_seconds, owner))
-
-    def lost_runs(self) -> list[RunState]:
-        """See `Engine`."""
-        rows = self.connection.execute(
-            "SELECT run_id FROM runs WHERE status = 'running' AND lease_until < ?", (uptime_seconds(),)
-        )
-        expired = {run_id for (run_id,) in rows}
-        running = self.list_states("running")
-        remote = self._remote_owners() if any(one.owner.startswith(REMOTE) for one in running) else {}
-        return [
-            one
-            for one in running
-            if one.run.run_id in expired or not (one.owner in remote or is_alive(self.home, one.owner))
-        ]
-
-    def stranded_runs(self, gone_seconds: float) -> list[RunState]:
-        """See `Engine`. Sessions of this host are never stranded."""
-        before = timestamp(datetime.now(UTC) - timedelta(seconds=gone_seconds))
-        found = self.fetch(_STRANDED, (before, uptime_seconds(), -gone_seconds, MAX_LEASE_SECONDS))
-        return self._states(self.damage, f"run_id {self.among_sql}", self.listed([row[0] for row in found]))
-
-    def join(self, offer: Offer) -> None:
-        """See `Engine`. The row of an owner on this host, whose file announces it already, is for requests to it."""
-        self._forget_workers()
-        pid = 0 if offer.owner.startswith(REMOTE) else os.getpid()
-        self.write(
-            "INSERT INTO workers (worker_id, host, pid, offer, lease_until) VALUES (?, ?, ?, ?, 0)"
-            " ON CONFLICT (worker_id) DO UPDATE SET host = excluded.host, offer = excluded.offer",
-            (offer.owner, offer.host or "", pid, offer_text(offer)),
-        )
-        self._renew(offer.owner, offer.lease_seconds)
-
-    def _forget_workers(self) -> None:
-        """Delete the rows of workers that are gone: of this host at once, of others a day after their lease."""
-        remote = f"worker_id LIKE '{REMOTE}%'"
-        self.write(
-            f"DELETE FROM workers WHERE {remote} AND NOT lease_until - ? BETWEEN ? AND ?",  # noqa: S608  # own words
-            (uptime_seconds(), -DAY, MAX_LEASE_SECONDS),
-        )
-        here = [owner for (owner,) in self.fetch(f"SELECT worker_id FROM workers WHERE NOT {remote}")]  # noqa: S608
-        gone = [owner for owner in here if not is_alive(self.home, owner)]
-        self.write(f"DELETE FROM workers WHERE worker_id {self.among_sql}", (self.listed(gone),))  # noqa: S608
-
-    def leave(self, owner: str) -> None:
-        """See `Engine`. The lock on the file of an owner on this host ends with the process."""
-        if owner.startswith(REMOTE):
-            self.write("UPDATE workers SET offer = '{}' WHERE worker_id = ?", (owner,))
-
-    def living_owners(self) -> dict[str, Owner]:
-        """See `Engine`."""
-        here, rows = living_owners(self.home), self._rows_of_workers("lease_until = 0")
-        for name in rows.keys() & here.keys():
-            row = rows[name]
-            here[name] = replace(here[name], drains=row.drains, slots=row.slots, outbox_seconds=row.outbox_seconds)
-        return {**here, **self._remote_owners()}
-
-    def _remote_owners(self) -> dict[str, Owner]:
-        return self._rows_of_workers("lease_until - ? BETWEEN 0 AND ?", uptime_seconds(), MAX_LEASE_SECONDS)
-
-    def _rows_of_workers(self, condition: str, *values: object) -> dict[str, Owner]:
-        rows = self.fetch(f"SELECT worker_id, {WORKER_COLUMNS} FROM workers WHERE {condition}", values)  # noqa: S608
-        return {worker_id: owner_of(*row) for worker_id, *row in rows}
-
-    def lease_seconds(self) -> dict[str, float]:
-        """See `Engine`. A worker of this host has leases of its runs only."""
-        rows = self.fetch(
-            "SELECT owner, min(lease_until) - ? FROM runs WHERE status = 'running' AND lease_until IS NOT NULL"
-            " GROUP BY owner UNION ALL SELECT worker_id, lease_until - ? FROM workers WHERE lease_until > 0",
-            (uptime_seconds(), uptime_seconds()),
-        )
-        return {owner: float(seconds) for owner, seconds in rows}
 
     def notify(self) -> None:
         """See `Engine`."""
@@ -248,8 +76,6 @@ class SqliteStore(StoreFile, Store):
         with own_wakeup(self.home, owner) as wakeup:
             yield wakeup
 
-    def _delete(
-        self, session_ids: Sequence[str], clause: str, values: Sequence[str], *, dry_run: bool
-    ) -> list[DeletableSession]:
+    def overwrite_what_is_deleted(self) -> None:
+        """See `Engine`."""
         self.connection.execute("PRAGMA secure_delete = ON")  # prompts and answers do not stay in free pages
-        return super()._delete(session_ids, clause, values, dry_run=dry_run)

@@ -15,11 +15,11 @@ from typing import Final, Literal, Self
 
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_home, take_lock
-from ao_runner.store.engine import ConstraintBroken, Row, storable
-from ao_runner.store.records import (
+from ao_runner.store.columns import ADDED, Row
+from ao_runner.store.engine import ConstraintBroken, storable
+from ao_runner.store.store_errors import (
     Damage,
     Holder,
-    RowDamaged,
     StoreBusy,
     StoreDamaged,
     StoreUnusable,
@@ -141,6 +141,7 @@ ALTER TABLE workers ADD COLUMN drain INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN outbox_seconds REAL NOT NULL DEFAULT 0;
 CREATE INDEX given_up_deliveries ON deliveries (since) WHERE next_at IS NULL;
 """,
+    *ADDED,
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.
 
@@ -255,29 +256,6 @@ class StoreFile:
             raise unwritable(self.path, error) from error
         except sqlite3.IntegrityError as error:
             raise ConstraintBroken(_CONSTRAINTS.get(error.sqlite_errorcode, "key"), str(error)) from error
-
-    def readable_rows(
-        self, kind: str, statement: tuple[str, str, str], values: Sequence[object], damage: Damage
-    ) -> list[Row]:
-        """See `Engine`. The rows of a damaged page are unreadable."""
-        columns, table, clause = statement
-        values = [*map(storable, values)]
-        try:
-            return self.connection.execute(f"SELECT {columns} FROM {table} {clause}", values).fetchall()  # noqa: S608  # own
-        except sqlite3.DatabaseError as error:
-            if not is_corrupt(error):
-                raise
-        rows: list[Row] = []
-        numbers = self.connection.execute(f"SELECT {table}.rowid FROM {table} {clause}", values).fetchall()  # noqa: S608
-        one = f"SELECT {columns} FROM {table} WHERE rowid = ?"  # noqa: S608  # own words
-        for number in numbers:
-            try:
-                rows += self.connection.execute(one, number).fetchall()
-            except sqlite3.DatabaseError as broken:
-                if not is_corrupt(broken):
-                    raise
-                damage.add(RowDamaged(kind, f"number {number[0]}", str(broken)))
-        return rows
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:

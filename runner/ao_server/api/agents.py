@@ -78,9 +78,9 @@ async def create_agent(context: Context, document: AgentDocument) -> dict[str, A
 
     def add(store: Store) -> None:
         with store.transaction():
-            if store.find_agent(agent.name) is not None:
+            if store.agents.find(agent.name) is not None:
                 raise HTTPException(HTTPStatus.CONFLICT, f"Agent already exists: {agent.name}")
-            store.put_agent(agent)
+            store.agents.put(agent)
 
     await context.access.write_alone(add)
     return shown_agent(agent)
@@ -112,12 +112,12 @@ async def set_status(context: Context, name: AgentName, wanted: NewStatus) -> di
 @routes.delete("/{name}", status_code=HTTPStatus.NO_CONTENT)
 async def delete_agent(context: Context, name: AgentName) -> None:
     """Delete an agent. Its sessions stay, and can be continued."""
-    if not await context.access.write(lambda store: store.delete_agent(name)):
+    if not await context.access.write(lambda store: store.agents.delete(name)):
         raise _not_found(name)
 
 
 async def _find(context: Context, name: str) -> StoredAgent:
-    agent = await context.access.read(lambda store: store.find_agent(name))
+    agent = await context.access.read(lambda store: store.agents.find(name))
     if agent is None:
         raise _not_found(name)
     return agent
@@ -126,11 +126,11 @@ async def _find(context: Context, name: str) -> StoredAgent:
 async def _change(context: Context, name: str, change: Callable[[StoredAgent], StoredAgent]) -> dict[str, Any]:
     def put(store: Store) -> StoredAgent:
         with store.transaction():
-            old = store.find_agent(name)
+            old = store.agents.find(name)
             if old is None:
                 raise _not_found(name)
             new = replace(change(old), modified_at=timestamp())
-            store.put_agent(new)
+            store.agents.put(new)
             return new
 
     return shown_agent(await context.access.write_alone(put))

@@ -34,7 +34,7 @@ class NewAnswer(BaseModel):
 @routes.get("/inputs")
 async def list_inputs(context: Context) -> dict[str, Any]:
     """List the requests that wait for a person, oldest first."""
-    return {"inputs": [brief(shown(one)) for one in await context.access.read(lambda store: store.waiting_requests())]}
+    return {"inputs": [brief(shown(one)) for one in await context.access.read(lambda store: store.inputs.waiting())]}
 
 
 @routes.get("/runs/{run_id}/inputs")
@@ -43,7 +43,7 @@ async def list_inputs_of_run(context: Context, run_id: RunId) -> dict[str, Any]:
 
     def find(store: Store) -> list[StoredRequest]:
         found_run(store, run_id)
-        return store.requests_of(run_id)
+        return store.inputs.of_run(run_id)
 
     return {"inputs": [shown(one) for one in await context.access.read(find)]}
 
@@ -82,7 +82,7 @@ def found_request(store: Store, run_id: str, request_id: str) -> StoredRequest:
     Raises:
         HTTPException: There is none.
     """
-    for one in store.requests_of(run_id):
+    for one in store.inputs.of_run(run_id):
         if one.request_id == request_id:
             return one
     raise HTTPException(HTTPStatus.NOT_FOUND, "Request not found")

@@ -34,14 +34,14 @@ class NewLimit(BaseModel):
 @routes.get("")
 async def list_limits(context: Context) -> dict[str, Any]:
     """List the limits. A `pause` ends by itself: a usage limit of the provider was met."""
-    return {"limits": [asdict(limit) for limit in await context.access.read(lambda store: store.list_limits())]}
+    return {"limits": [asdict(limit) for limit in await context.access.read(lambda store: store.limits.all())]}
 
 
 @routes.put("/{kind}/{name:path}")
 async def put_limit(context: Context, kind: Kind, name: Name, wanted: NewLimit) -> dict[str, Any]:
     """Set the limit of an agent or profile, or replace it."""
     check_name(name, MAX_NAME)
-    await context.access.write(lambda store: store.put_limit(RunLimit(kind, name, wanted.most)))
+    await context.access.write(lambda store: store.limits.put(RunLimit(kind, name, wanted.most)))
     context.access.notify()
     return {"kind": kind, "name": name, "most": wanted.most}
 
@@ -58,9 +58,9 @@ async def pause_profile(context: ServerContext, name: str) -> None:
     """Let no other run of a profile begin. A limit above 0 is not replaced, since a resume could not restore it."""
 
     def pause(store: Store) -> int:
-        most = next((one.most for one in store.list_limits() if (one.kind, one.name) == ("profile", name)), 0)
+        most = next((one.most for one in store.limits.all() if (one.kind, one.name) == ("profile", name)), 0)
         if most == 0:
-            store.put_limit(RunLimit("profile", name, 0))
+            store.limits.put(RunLimit("profile", name, 0))
         return most
 
     if most := await context.access.write(pause):
@@ -73,14 +73,14 @@ async def resume_profile(context: ServerContext, name: str) -> None:
     """End a pause of a profile. A limit above 0 stays."""
 
     def resume(store: Store) -> None:
-        for limit in store.list_limits():
+        for limit in store.limits.all():
             if limit.name == name and limit.kind != "agent" and limit.most == 0:
-                store.remove_limit(limit.kind, name)
+                store.limits.remove(limit.kind, name)
 
     await context.access.write(resume)
     context.access.notify()
 
 
 def _remove(store: Store, kind: Kind, name: str) -> bool:
-    is_removed = store.remove_limit(kind, name)
-    return (kind == "profile" and store.remove_limit("pause", name)) or is_removed
+    is_removed = store.limits.remove(kind, name)
+    return (kind == "profile" and store.limits.remove("pause", name)) or is_removed

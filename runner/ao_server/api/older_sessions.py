@@ -59,7 +59,7 @@ async def bind(context: Context, session_id: SessionId, binding: Binding) -> dic
     event = bound(binding.executor_session_id, binding.project_dir)
     await context.runners.add(runner, run, lambda: [event])
     await context.access.write(
-        lambda store: store.place_session(session_id, binding.executor_profile, binding.project_dir)
+        lambda store: store.sessions.place(session_id, binding.executor_profile, binding.project_dir)
     )
     return {**OK, "session": await _shown(context, session_id)}
 
@@ -82,8 +82,8 @@ async def change_metadata(context: Context, session_id: SessionId, metadata: Met
 
     def change(store: Store) -> None:
         if metadata.executor_session_id is not None:
-            store.bind_session(session_id, metadata.executor_session_id)
-        store.place_session(session_id, metadata.executor_profile, metadata.project_dir)
+            store.sessions.bind(session_id, metadata.executor_session_id)
+        store.sessions.place(session_id, metadata.executor_profile, metadata.project_dir)
 
     await context.access.write(change)
     return {**OK, "session": await _shown(context, session_id)}
@@ -100,7 +100,7 @@ async def list_events(
 
     def find(store: Store) -> list[JsonObject]:
         session = found_session(store, session_id)
-        states = {state.run.run_id: state for state in store.states_of(session_id)}
+        states = {state.run.run_id: state for state in store.runs.states_of(session_id)}
         rows = (_row(store, session, states, one) for one in events_after(store, session_id, position_from(after)))
         return list(islice((row for row in rows if row is not None), limit))
 
@@ -142,19 +142,19 @@ class _Followed:
 
     def begin(self, store: Store) -> list[JsonObject]:
         """Return the sessions of the recent runs, the newest first, and take note of their state."""
-        states = store.search_runs(self._filter)
+        states = store.runs.search(self._filter)
         self._known = {state.run.run_id: state for state in states}
         newest_first = dict.fromkeys(state.run.session_id for state in states)
-        sessions = store.find_sessions(newest_first)
+        sessions = store.sessions.by_id(newest_first)
         return [*shown_sessions(store, [sessions[one] for one in newest_first if one in sessions], self.idle).values()]
 
     def news(self, store: Store) -> list[tuple[str, JsonObject]]:
         """Return what has changed since the last call, the oldest first."""
-        states = store.search_runs(self._filter)[::-1]
+        states = store.runs.search(self._filter)[::-1]
         changed = [state for state in states if self._known.get(state.run.run_id) != state]
         if not changed:
             return []
-        sessions = store.find_sessions({state.run.session_id for state in changed})
+        sessions = store.sessions.by_id({state.run.session_id for state in changed})
         shown = shown_sessions(store, list(sessions.values()), self.idle)
         found: list[tuple[str, JsonObject]] = []
         for state in changed:
@@ -191,7 +191,7 @@ def _row(store: Store, session: Session, states: dict[str, RunState], logged: Lo
         return None
     parameters = state.run.parameters
     if OMITTED in parameters and isinstance(event.body, RunStarted):
-        parameters = store.find_states(state.run.run_id)[0].run.parameters
+        parameters = store.runs.find(state.run.run_id)[0].run.parameters
     question = user_message(session.blueprint, parameters, is_start=state.run.mode == "start")
     return older_row(event, str(logged.id), question, is_posted=state.owner.startswith(OLDER_OWNER))
 
@@ -214,7 +214,7 @@ async def _going_on(context: ServerContext, session_id: str, attempt: int | None
 
     def find(store: Store) -> RunState | None:
         found_session(store, session_id)
-        return next((state for state in store.states_of(session_id) if state.run.status == "running"), None)
+        return next((state for state in store.runs.states_of(session_id) if state.run.status == "running"), None)
 
     state = await context.access.read(find)
     runner = None if state is None else await context.runners.recognise(state.owner)

@@ -191,8 +191,8 @@ async def poll(context: Context, request: Request, runner_id: Annotated[str, Que
 
 def _handed_out(context: ServerContext, store: Store, run_id: str) -> JsonObject:
     state = found_run(store, run_id)
-    session = store.find_session(state.run.session_id)
-    first = store.first_run(session.session_id).parameters
+    session = store.sessions.find(state.run.session_id)
+    first = store.runs.first(session.session_id).parameters
     return handed_out(state, session, first, context.hosting.environ, context.hosting.project_dir)
 
 
@@ -237,7 +237,7 @@ async def session_ended(context: Context, session_id: SessionId, report: Session
 async def list_runners(context: Context) -> dict[str, Any]:
     """List the registered runners, and the other processes that take runs from this store."""
     runners = [one.shown() for one in context.runners.all()]
-    owners = await context.access.read(lambda store: store.living_owners())
+    owners = await context.access.read(lambda store: store.workers.living())
     others: list[JsonObject] = [
         {
             "runner_id": name,

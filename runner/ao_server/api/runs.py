@@ -88,7 +88,7 @@ async def submitted(
             {"run_id": one.run.run_id, "session_id": one.run.session_id, "status": "pending"} for one in checked
         ]
         if key is not None:
-            store.put_answer(key, digest, {"runs": list(runs)})
+            store.answers.put(key, digest, {"runs": list(runs)})
         return runs
 
     found = await context.access.read(check)
@@ -107,7 +107,7 @@ async def submitted(
 
 
 def _answer_to(store: Store, key: str | None, digest: str) -> list[Any] | None:
-    if key is None or (found := store.find_answer(key)) is None:
+    if key is None or (found := store.answers.find(key)) is None:
         return None
     if found[0] != digest:
         message = "the Idempotency-Key was used for another request; choose a new one"
@@ -149,7 +149,7 @@ async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> di
     """List runs, the newest first."""
 
     def search(store: Store) -> JsonObject:
-        states = store.search_runs(query.filter)
+        states = store.runs.search(query.filter)
         runs = map(brief, _shown(store, states))
         more = states[-1].number if len(states) == query.limit else None
         return {"runs": [run for run in runs if query.status in {None, run["status"]}], "next_before": more}
@@ -171,13 +171,13 @@ async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> dict[str, 
     def find(store: Store) -> JsonObject:
         state = found_run(store, run_id)
         terminal = terminal_of(store, run_id) if state.run.status not in OPEN_STATUSES else None
-        waiting = reasons_to_wait(store, store.states_of(state.run.session_id))
+        waiting = reasons_to_wait(store, store.runs.states_of(state.run.session_id))
         return {
             **_shown(store, [state])[0],
             "waiting": waiting.get(run_id),
             "failure": terminal.error.model_dump(exclude_none=True) if isinstance(terminal, Failure) else None,
             "output": shown_contract(store, state, terminal),
-            "succeeded_by": store.find_successor(run_id),
+            "succeeded_by": store.runs.find_successor(run_id),
         }
 
     return await context.access.read(find)
@@ -236,14 +236,14 @@ def found_run(store: Store, run_id: str) -> RunState:
     Raises:
         HTTPException: There is none.
     """
-    found = [state for state in store.find_states(run_id) if state.run.run_id == run_id]
+    found = [state for state in store.runs.find(run_id) if state.run.run_id == run_id]
     if not found:
         raise HTTPException(HTTPStatus.NOT_FOUND, "Run not found")
     return found[0]
 
 
 def _shown(store: Store, states: Sequence[RunState]) -> list[JsonObject]:
-    sessions = store.find_sessions({state.run.session_id for state in states})
+    sessions = store.sessions.by_id({state.run.session_id for state in states})
     failures = failures_of(store, states)
     return [shown_run(one, sessions.get(one.run.session_id), failures.get(one.run.run_id)) for one in states]
 

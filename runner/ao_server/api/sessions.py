@@ -36,7 +36,7 @@ async def list_sessions(
     idle = context.runners.idle
 
     def find(store: Store) -> JsonObject:
-        found = store.list_sessions() if after is None else store.sessions_after(after, limit)
+        found = store.sessions.all() if after is None else store.sessions.after(after, limit)
         sessions = [one for one in found if parent_session_id in {None, one.parent_session_id}][:limit]
         rest = {} if after is None else {"next_after": found[-1].session_id if len(found) == limit else None}
         return {"sessions": list(shown_sessions(store, sessions, idle).values()), **rest}
@@ -60,9 +60,9 @@ async def get_status(context: Context, session_id: SessionId) -> dict[str, Any]:
     """Return the status of a session; `not_existent` if there is none."""
 
     def find(store: Store) -> JsonObject:
-        if not store.session_exists(session_id):
+        if not store.sessions.exists(session_id):
             return {"status": "not_existent"}
-        return {"status": current_status(store.states_of(session_id), is_idle=session_id in context.runners.idle)}
+        return {"status": current_status(store.runs.states_of(session_id), is_idle=session_id in context.runners.idle)}
 
     return await context.access.read(find)
 
@@ -73,7 +73,7 @@ async def get_result(context: Context, session_id: SessionId) -> dict[str, Any]:
 
     def find(store: Store) -> JsonObject:
         found_session(store, session_id)
-        states = store.states_of(session_id)
+        states = store.runs.states_of(session_id)
         if current_status(states) not in {"finished", "idle"}:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "Session not finished or idle")
         terminal = terminal_of(store, states[-1].run.run_id)
@@ -125,7 +125,7 @@ async def stop_session(context: Context, session_id: SessionId) -> dict[str, Any
 
     def find(store: Store) -> list[RunState]:
         found_session(store, session_id)
-        return store.states_of(session_id)
+        return store.runs.states_of(session_id)
 
     states = await context.access.read(find)
     still_open = [state for state in states if state.run.status in OPEN_STATUSES]
@@ -144,7 +144,7 @@ async def stop_session(context: Context, session_id: SessionId) -> dict[str, Any
 async def delete_session(context: Context, session_id: SessionId) -> dict[str, Any]:
     """Delete a session with its runs and events. One that is running has to be stopped first."""
     await context.access.read(lambda store: found_session(store, session_id))
-    deleted = await context.access.write_alone(lambda store: store.delete_sessions([session_id]))
+    deleted = await context.access.write_alone(lambda store: store.sessions.delete([session_id]))
     return {"ok": True, "session_id": session_id, "deleted": {"runs_count": sum(one.runs for one in deleted)}}
 
 
@@ -155,6 +155,6 @@ def found_session(store: Store, session_id: str) -> Session:
         HTTPException: There is none.
         RowDamaged: It cannot be read.
     """
-    if not store.session_exists(session_id):
+    if not store.sessions.exists(session_id):
         raise HTTPException(HTTPStatus.NOT_FOUND, "Session not found")
-    return store.find_session(session_id)
+    return store.sessions.find(session_id)

@@ -65,7 +65,7 @@ async def live_events(
 
     def page(store: Store) -> tuple[bool, list[LoggedEvent]]:
         # Asked before reading: an event that comes between the two is read in the next round.
-        states = [state for state in store.states_of(session_id) if run_id in {None, state.run.run_id}]
+        states = [state for state in store.runs.states_of(session_id) if run_id in {None, state.run.run_id}]
         is_over = run_id is not None and not any(state.run.status in OPEN_STATUSES for state in states)
         return is_over, list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
 

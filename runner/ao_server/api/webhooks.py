@@ -49,20 +49,20 @@ async def create_webhook(context: Context, wanted: NewWebhook) -> dict[str, Any]
         raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_url", f"url: {refused}") from refused
     secret = wanted.secret or new_secret()
     webhook = Webhook(f"whk_{secrets.token_hex(8)}", wanted.url, secret, timestamp())
-    await context.access.write(lambda store: store.add_webhook(webhook))
+    await context.access.write(lambda store: store.webhooks.add(webhook))
     return {**_shown(webhook), **({} if wanted.secret else {"secret": secret})}
 
 
 @routes.get("/webhooks")
 async def list_webhooks(context: Context) -> dict[str, Any]:
     """List all webhooks."""
-    return {"webhooks": list(map(_shown, await context.access.read(lambda store: store.list_webhooks())))}
+    return {"webhooks": list(map(_shown, await context.access.read(lambda store: store.webhooks.all())))}
 
 
 @routes.delete("/webhooks/{webhook_id}", status_code=HTTPStatus.NO_CONTENT)
 async def delete_webhook(context: Context, webhook_id: WebhookId) -> None:
     """Delete a webhook and what it has not received."""
-    if not await context.access.write(lambda store: store.delete_webhook(webhook_id)):
+    if not await context.access.write(lambda store: store.webhooks.delete(webhook_id)):
         raise _not_found()
 
 
@@ -71,7 +71,7 @@ async def list_deliveries(context: Context, webhook_id: WebhookId, limit: MaxDel
     """List the ends of runs that a webhook has not received. Without `next_at`, they are given up."""
 
     def find(store: Store) -> JsonObject:
-        if store.find_webhook(webhook_id) is None:
+        if store.webhooks.find(webhook_id) is None:
             raise _not_found()
         return {"deliveries": _waiting(store, "webhook", webhook_id, limit)}
 
@@ -81,7 +81,7 @@ async def list_deliveries(context: Context, webhook_id: WebhookId, limit: MaxDel
 @routes.post("/webhooks/{webhook_id}/deliveries/{run_id}/retry", status_code=HTTPStatus.ACCEPTED)
 async def retry_delivery(context: Context, webhook_id: WebhookId, run_id: RunId) -> dict[str, Any]:
     """Try a delivery at once, and for three more days."""
-    if not await context.access.write(lambda store: store.retry_message(webhook_id, run_id, timestamp())):
+    if not await context.access.write(lambda store: store.webhooks.retry_message(webhook_id, run_id, timestamp())):
         raise HTTPException(HTTPStatus.NOT_FOUND, "Delivery not found: it has succeeded, or there was none")
     context.access.wakeup.notify()
     return {"ok": True, "webhook_id": webhook_id, "run_id": run_id}
@@ -99,7 +99,7 @@ async def list_callbacks(context: Context, session_id: SessionId, limit: MaxDeli
 
 
 def _waiting(store: Store, kind: DeliveryKind, target: str, limit: int) -> list[JsonValue]:
-    return [_shown_delivery(one) for one in store.list_deliveries(kind, target, limit)]
+    return [_shown_delivery(one) for one in store.deliveries.all(kind, target, limit)]
 
 
 def _shown(webhook: Webhook) -> JsonObject:

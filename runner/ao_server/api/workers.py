@@ -108,8 +108,8 @@ async def orders(context: Context, call: calls.AskOrders) -> dict[str, Any]:
     known = set(call.answered)
     until = asyncio.get_running_loop().time() + calls.WAIT_SECONDS
     while True:
-        wanted = await context.access.read(lambda store: store.requests_to(call.worker_id))
-        answers = await context.access.read(lambda store: store.answers_for(call.worker_id))
+        wanted = await context.access.read(lambda store: store.workers.requests_to(call.worker_id))
+        answers = await context.access.read(lambda store: store.inputs.answers_for(call.worker_id))
         is_new = any(count > call.told.get(run_id, 0) for run_id, count in wanted.stops.items())
         is_new = is_new or (wanted.drain and not call.drains)
         is_new = is_new or any((one.run_id, one.request_id) not in known for one in answers)

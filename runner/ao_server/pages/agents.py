@@ -20,7 +20,7 @@ async def list_agents(request: Request, context: Context) -> Response:
     """Show all agents by name."""
 
     def find(store: Store) -> tuple[object, object]:
-        return listed_agents(store), store.count_runs_of_agents()
+        return listed_agents(store), store.figures.count_by_agent()
 
     agents, runs = await context.access.read(find)
     return page(request, "agents.html", agents=agents, runs=runs)

@@ -48,12 +48,12 @@ class Attention:
 
 def attention_of(store: Store) -> Attention:
     """Return the runs that need a person: of the last seven days, if they have failed."""
-    queued = rows_of(store, store.search_runs(RunFilter(statuses=("queued",), limit=MOST_RUNS)))
+    queued = rows_of(store, store.runs.search(RunFilter(statuses=("queued",), limit=MOST_RUNS)))
     since = timestamp(datetime.now(UTC) - LATELY)
     wanted = RunFilter(statuses=("failed",), limit=MOST_RUNS, only=("last", "unrepeated"))
-    asking = store.waiting_requests()
+    asking = store.inputs.waiting()
     parked = {one.run_id for one in asking}
-    found = [state for state in store.search_runs(wanted) if state.run.run_id not in parked]
+    found = [state for state in store.runs.search(wanted) if state.run.run_id not in parked]
     failed = rows_of(store, [state for state in found if _ended(state) >= since])
     of_type = {row.run_id: row.state.run.error_type for row in failed}
     return Attention(
@@ -62,8 +62,8 @@ def attention_of(store: Store) -> Attention:
         contracts=[row for row in failed if of_type[row.run_id] in OF_CONTRACTS],
         lost=[row for row in failed if of_type[row.run_id] in OF_LOSSES],
         others=[row for row in failed if of_type[row.run_id] not in OF_CONTRACTS | OF_LOSSES],
-        pauses=[limit for limit in store.list_limits() if limit.kind == "pause"],
-        given_up=store.given_up(since),
+        pauses=[limit for limit in store.limits.all() if limit.kind == "pause"],
+        given_up=store.deliveries.given_up(since),
     )
 
 

@@ -62,7 +62,7 @@ async def show_session(request: Request, context: Context, session_id: SessionId
     """Show a session with all its runs."""
 
     def find(store: Store) -> dict[str, Any]:
-        states = store.states_of(session_id)
+        states = store.runs.states_of(session_id)
         window = window_of(store, states, _until(until)) if states else None
         return {**_head_of_session(store, found_session(store, session_id), states), "window": window}
 
@@ -91,7 +91,7 @@ def _head_of_run(store: Store, state: RunState) -> dict[str, Any]:
         "row": head.row,
         "family": family_of(store, state.run.session_id),
         "result_text": text,
-        "given_up": store.given_up("", state.run.run_id),
+        "given_up": store.deliveries.given_up("", state.run.run_id),
     }
 
 

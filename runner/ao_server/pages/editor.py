@@ -32,7 +32,7 @@ async def new_agent(request: Request, context: Context, example: bool = False, c
     draft = Draft()
     if example:
         draft = Draft.of(_example())
-    elif copy and (agent := await context.access.read(lambda store: store.find_agent(copy))) is not None:
+    elif copy and (agent := await context.access.read(lambda store: store.agents.find(copy))) is not None:
         draft = Draft.of({**agent.document, "name": f"{agent.name[:90]}-copy"})
     return await _shown(request, context, draft, has_begun=bool(example or copy))
 
@@ -91,7 +91,7 @@ async def found_agent(context: ServerContext, name: str) -> StoredAgent:
     Raises:
         HTTPException: There is none.
     """
-    agent = await context.access.read(lambda store: store.find_agent(name))
+    agent = await context.access.read(lambda store: store.agents.find(name))
     if agent is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"Agent not found: {name}")
     return agent
@@ -107,7 +107,7 @@ async def _stored(request: Request, context: ServerContext, draft: Draft, findin
 async def _checked(context: ServerContext, draft: Draft) -> Findings:
     def check(store: Store) -> Findings:
         findings = findings_of(draft)
-        if not draft.editing and draft.name and store.find_agent(draft.name) is not None:
+        if not draft.editing and draft.name and store.agents.find(draft.name) is not None:
             findings.add("name", Remark("$.name", "an agent with this name exists; choose another name"))
         return findings
 
@@ -132,7 +132,7 @@ async def _shown(  # noqa: PLR0913  # what a page shows
             draft.input_sample = filled_sample(found.input)
         if do == "sample-output":
             draft.output_sample = filled_sample(found.output)
-        agent = store.find_agent(draft.editing) if draft.editing else None
+        agent = store.agents.find(draft.editing) if draft.editing else None
         return {
             "agent": agent,
             "samples": {

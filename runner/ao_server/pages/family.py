@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ao_runner.store.records import SessionUnknown
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import SessionUnknown
 from ao_server.shapes import current_status, states_by_session
 
 MOST_ANCESTORS: Final = 10
@@ -44,7 +44,7 @@ def family_of(store: Store, session_id: str) -> list[Relative]:
 
 def _parent(store: Store, session_id: str) -> str | None:
     try:
-        return store.find_session(session_id).parent_session_id if store.session_exists(session_id) else None
+        return store.sessions.find(session_id).parent_session_id if store.sessions.exists(session_id) else None
     except SessionUnknown:
         return None
 
@@ -52,7 +52,7 @@ def _parent(store: Store, session_id: str) -> str | None:
 def _descendants(store: Store, session_id: str, level: int, left: list[int]) -> Iterator[tuple[str, int]]:
     if level > MOST_ANCESTORS + MOST_LEVELS:
         return
-    for child in store.children_of(session_id, left[0]):
+    for child in store.sessions.children_of(session_id, left[0]):
         if left[0] <= 0:
             return
         left[0] -= 1

@@ -98,16 +98,18 @@ def _fleet(context: ServerContext, store: Store) -> dict[str, Any]:
         "host": store.host,
         "is_drained": context.beside.is_drained,
         "loads": _loads(store, [found.name for found in profiles] + list(list_executors())),
-        "limits": store.list_limits(),
+        "limits": store.limits.all(),
     }
 
 
 def _loads(store: Store, names: Sequence[str]) -> list[ProfileLoad]:
     """Return the loads of profiles with open runs, with a limit, with a worker of their own, and of those named."""
-    loads = {profile or "": (queued, running, since) for profile, queued, running, since in store.fleet().profiles}
-    by_room = sorted(store.list_limits(), key=lambda limit: -limit.most)  # of a limit and a pause, the pause counts
+    loads = {
+        profile or "": (queued, running, since) for profile, queued, running, since in store.workers.fleet().profiles
+    }
+    by_room = sorted(store.limits.all(), key=lambda limit: -limit.most)  # of a limit and a pause, the pause counts
     limits = {limit.name: limit for limit in by_room if limit.kind != "agent"}
-    served = {name for owner in store.living_owners().values() for name in owner.serves} - {EVERY_PROFILE}
+    served = {name for owner in store.workers.living().values() for name in owner.serves} - {EVERY_PROFILE}
     return [
         ProfileLoad(name, *loads.get(name, (0, 0, None)), limits.get(name))
         for name in sorted({*loads, *limits, *served, *names})
@@ -125,10 +127,10 @@ def _described(executor: Executor, check: bool, environ: Mapping[str, str]) -> t
 
 
 def _workers(context: ServerContext, store: Store) -> list[WorkerRow]:
-    holds, leases = Counter(state.owner for state in store.list_states("running")), store.lease_seconds()
+    holds, leases = Counter(state.owner for state in store.runs.states("running")), store.workers.lease_seconds()
     return [
         WorkerRow(name, owner, holds[name], leases.get(name), context.beside.is_it(owner))
-        for name, owner in store.living_owners().items()
+        for name, owner in store.workers.living().items()
         if owner.serves
     ]
 
@@ -147,7 +149,7 @@ async def drain(context: Context, worker_id: WorkerId) -> RedirectResponse:
         message = f"Runner {worker_id} speaks the older contract, which has no drain; send it away:"
         message += f" DELETE /runners/{quote(worker_id)}"
         raise refusal(HTTPStatus.CONFLICT, "older_runner", message)
-    if not await context.access.write(lambda store: store.request_drain(worker_id)):
+    if not await context.access.write(lambda store: store.workers.request_drain(worker_id)):
         raise _gone(worker_id)
     context.access.notify()
     return RedirectResponse("/ui/workers", HTTPStatus.SEE_OTHER)

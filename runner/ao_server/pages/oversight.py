@@ -54,7 +54,7 @@ async def actions(
     request: Request, context: Context, before: Annotated[int | None, Query(ge=1, lt=2**62)] = None
 ) -> Response:
     """Show what clients and pages have changed, newest first."""
-    found = await context.access.read(lambda store: store.list_actions(before, ACTIONS_AT_ONCE + 1))
+    found = await context.access.read(lambda store: store.actions.newest(before, ACTIONS_AT_ONCE + 1))
     older = found[ACTIONS_AT_ONCE - 1].number if len(found) > ACTIONS_AT_ONCE else None
     return page(request, "actions.html", actions=found[:ACTIONS_AT_ONCE], older=older, days=ACTIONS_DAYS)
 
@@ -72,7 +72,7 @@ async def stream_usage(context: Context) -> EventSourceResponse:
 
 
 def _usage(store: Store) -> dict[str, Any]:
-    ended = store.ended_runs()
+    ended = store.figures.ended_runs()
     return {
         "total": _total("All", ended),
         "days": list(_totals(ended, [run.ended_at[:10] for run in ended]))[:31],

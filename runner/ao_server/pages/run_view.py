@@ -125,7 +125,7 @@ templates.filters.update(duration=duration, money=money, tokens=tokens)
 
 def rows_of(store: Store, states: Sequence[RunState]) -> list[RunRow]:
     """Return runs as rows, with what they have used and why they wait."""
-    usage = store.usage_of([state.run.run_id for state in states])
+    usage = store.figures.usage_of([state.run.run_id for state in states])
     waiting = waiting_of(store, states)
     return [RunRow(state, usage.get(state.run.run_id), waiting.get(state.run.run_id)) for state in states]
 
@@ -135,7 +135,7 @@ def waiting_of(store: Store, states: Sequence[RunState]) -> Mapping[str, str]:
     queued = [state for state in states if state.run.status == "queued"]
     alone = [state for state in queued if state.run.mode == "start"]
     sessions = dict.fromkeys(state.run.session_id for state in queued if state.run.mode == "resume")
-    return reasons_to_wait(store, [*alone, *store.states_of(*list(sessions)[:MOST_SESSIONS])])
+    return reasons_to_wait(store, [*alone, *store.runs.states_of(*list(sessions)[:MOST_SESSIONS])])
 
 
 def head_of(store: Store, state: RunState) -> RunHead:
@@ -153,8 +153,8 @@ def head_of(store: Store, state: RunState) -> RunHead:
         result=result,
         tree=next(_nodes("result", data, [MOST_NODES], MOST_LEVELS)) if has_data else None,
         raw=pretty(data, 4000) if has_data else None,
-        successor=store.find_successor(row.run_id),
-        requests=views_of(store.requests_of(row.run_id)),
+        successor=store.runs.find_successor(row.run_id),
+        requests=views_of(store.inputs.of_run(row.run_id)),
         host=state.host,
     )
 

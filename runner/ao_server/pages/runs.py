@@ -56,8 +56,8 @@ async def stream_sessions(context: Context, wanted: Filter) -> EventSourceRespon
 
 
 def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:
-    states = store.search_runs(wanted.of_store())
-    counts = store.count_runs()
+    states = store.runs.search(wanted.of_store())
+    counts = store.figures.count_by_status()
     return {
         "wanted": wanted,
         "rows": rows_of(store, states[:ROWS]),
@@ -66,16 +66,16 @@ def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:
         "total": sum(counts.values()),
         "in_need": [] if wanted.is_set else attention_of(store).rows,
         "most_in_need": MOST_IN_NEED,
-        "agents": [agent.name for agent in store.list_agents()],
+        "agents": [agent.name for agent in store.agents.all()],
     }
 
 
 def _sessions(store: Store, wanted: ListFilter) -> dict[str, Any]:
-    states = store.search_runs(wanted.of_store(only_last=True))
+    states = store.runs.search(wanted.of_store(only_last=True))
     return {
         "wanted": wanted,
         "rows": rows_of(store, states[:ROWS]),
         "older": states[ROWS - 1].number if len(states) > ROWS else None,
         "statuses": list(STATUSES),
-        "agents": [agent.name for agent in store.list_agents()],
+        "agents": [agent.name for agent in store.agents.all()],
     }

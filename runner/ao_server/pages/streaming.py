@@ -54,7 +54,7 @@ async def timeline_stream(
 
     def look(store: Store) -> _Round:
         # Asked before reading: an event that comes between the two is read in the next round.
-        every = store.states_of(session_id)
+        every = store.runs.states_of(session_id)
         states = [state for state in every if run_id in {None, state.run.run_id}]
         events = list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
         by_id = {state.run.run_id: state for state in states}

@@ -240,7 +240,7 @@ def window_of(store: Store, states: Sequence[RunState], until: tuple[str, int] |
         run_id, seq = _begin(states, until, most)
         begins_at_first = (run_id, seq) == (states[0].run.run_id, 1)
         found, entries = _read(
-            store, states, EventPosition(store.position_of(run_id, seq), max(0, seq - 1)), until, most
+            store, states, EventPosition(store.events.position_of(run_id, seq), max(0, seq - 1)), until, most
         )
         if begins_at_first or len(entries) >= EVENTS_OF_PAGE // 2 or most >= MOST_READ:
             break

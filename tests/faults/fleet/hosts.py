@@ -104,8 +104,8 @@ class Fleet:
             runs.append(run)
         with store.transaction():
             for run in runs:
-                store.add_session(Session(run.session_id, timestamp(), name, name, str(self.project), {"name": "a"}))
-                store.enqueue(QueuedRun(run, name))
+                store.sessions.add(Session(run.session_id, timestamp(), name, name, str(self.project), {"name": "a"}))
+                store.queue.add(QueuedRun(run, name))
         with suppress(Exception):  # a hint
             store.notify()
         return [run.run_id for run in runs]

@@ -25,8 +25,8 @@ from statistics import quantiles
 from typing import Any, Final, Literal
 
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import StoreUnreachable
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import StoreUnreachable
 from tests.faults.fleet.hosts import SECONDS, Fleet, Host, await_end, broken_promises, latencies
 from tests.postgres_server import PostgresServer
 

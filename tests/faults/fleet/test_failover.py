@@ -64,7 +64,10 @@ def test_a_failover_to_a_synchronous_standby_loses_no_event_and_ends_no_run(
         try:
             for host in hosts:
                 host.start()
-            until(lambda: (tmp_path / "followed").stat().st_size and store.last_seq(runs[9]) > 20, "they do not run")
+            until(
+                lambda: (tmp_path / "followed").stat().st_size and store.events.last_seq(runs[9]) > 20,
+                "they do not run",
+            )
             fail_over(primary, standby, stopped)
             submitted = ao("submit", "agent.yaml", "-p", "1 0", "--profile", str(fleet.executor), AO_STORE=url)
             runs += [submitted.stdout.strip()]
@@ -103,7 +106,7 @@ def test_runs_outlive_a_primary_that_does_not_answer_any_more(tmp_path: Path) ->
             runs = fleet.submit(store, ["40 500"] * 4)
             host.start()
             try:
-                until(lambda: all(store.last_seq(run) > 2 for run in runs), "they do not run")
+                until(lambda: all(store.events.last_seq(run) > 2 for run in runs), "they do not run")
                 network.silence(first)
                 standby.promote()
                 await_end(store)

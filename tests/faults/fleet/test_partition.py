@@ -8,8 +8,9 @@ import pytest
 
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Offer, StoreUnreachable, timestamp
+from ao_runner.store.records import Offer, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import StoreUnreachable
 from tests.faults.fleet.hosts import Fleet, Host, await_end, broken_promises
 from tests.faults.fleet.networks import SERVER, Network
 from tests.faults.worker.working import until
@@ -82,12 +83,12 @@ def test_a_host_that_is_cut_off_in_a_transaction_holds_up_nobody(
                 cut_off = stack.enter_context(
                     StorePlace(tmp_path / "first", f"{url_of_hosts}?tcp_user_timeout=2000").open()
                 )
-            cut_off.claim_runs(Offer("owner", lease_seconds=1), 1, print)
-            cut_off.begin_attempt(run_id, 1, timestamp())
+            cut_off.queue.claim(Offer("owner", lease_seconds=1), 1, print)
+            cut_off.queue.begin(run_id, 1, timestamp())
             stack.enter_context(cut_off.transaction())
-            cut_off.add_attempt_events(run_id, 1, 1, [b"{}"])
+            cut_off.events.add_of_attempt(run_id, 1, 1, [b"{}"])
             network.cut(first)
             until(lambda: fail_lost_runs(store) == [run_id], "its run does not end")
             with pytest.raises(StoreUnreachable):
                 stack.close()
-        assert store.last_seq(run_id) == 2
+        assert store.events.last_seq(run_id) == 2

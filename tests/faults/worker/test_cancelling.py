@@ -36,7 +36,7 @@ def test_the_second_cancel_kills_who_does_not_listen(home: Home) -> None:
     home.check([run_id])
     assert home.outcomes() == {"cancelled": 1}
     with home.store() as store:
-        record = store.find_record(run_id)
+        record = store.runs.find_record(run_id)
     assert record is not None
     assert record.stop_actions[-1] == "kill"
 

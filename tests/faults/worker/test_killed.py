@@ -115,7 +115,7 @@ def test_what_a_dead_worker_left_is_delivered_by_one_that_lives(home: Home) -> N
 def test_a_run_that_had_not_begun_is_performed_by_the_next_worker(home: Home) -> None:
     run_id = home.submit_to("ses_1", "3 0")
     with home.store() as store, own_runs(home.folder) as owner:
-        store.claim_runs(Offer(owner), 1, print)
+        store.queue.claim(Offer(owner), 1, print)
 
     home.drained()
 

@@ -48,9 +48,9 @@ def test_a_blueprint_that_is_none_ends_its_own_run_only(home: Home, blueprint: d
 def test_a_fault_of_the_workers_in_one_run_ends_that_run_only(home: Home) -> None:
     good = home.submit_to("ses_good", "hi", GOOD)
     with home.store() as store:
-        run = replace(store.list_runs("ses_good")[0], run_id="run_bad", session_id="ses_bad")
-        store.add_session(replace(store.find_session("ses_good"), session_id="ses_bad"))
-        store.enqueue(QueuedRun(run, home.states()[0].profile or "", timeout_seconds=float("inf")))
+        run = replace(store.runs.of_sessions("ses_good")[0], run_id="run_bad", session_id="ses_bad")
+        store.sessions.add(replace(store.sessions.find("ses_good"), session_id="ses_bad"))
+        store.queue.add(QueuedRun(run, home.states()[0].profile or "", timeout_seconds=float("inf")))
 
     home.drained()
 

@@ -139,12 +139,12 @@ class Home:
         """Put a run of one session into the queue."""
         name = profile or str(MINIATURES / f"{executor}.py")
         with self.store() as store, store.transaction():
-            if not [one for one in store.list_sessions() if one.session_id == session_id]:
+            if not [one for one in store.sessions.all() if one.session_id == session_id]:
                 folder = str(self.project)
-                store.add_session(Session(session_id, timestamp(), name, name, folder, {"name": "a"}, profile=name))
+                store.sessions.add(Session(session_id, timestamp(), name, name, folder, {"name": "a"}, profile=name))
             run_id = f"run_{new_session_id()[4:]}"
             run = Run(run_id, session_id, mode, {"prompt": prompt}, timestamp(), "queued")
-            store.enqueue(QueuedRun(run, name))
+            store.queue.add(QueuedRun(run, name))
         return run_id
 
     @contextmanager
@@ -186,7 +186,7 @@ class Home:
     def waiting(self) -> int:
         """Return how many runs are not over."""
         with self.store() as store:
-            return len(store.list_states("queued", "running"))
+            return len(store.runs.states("queued", "running"))
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Call another command of `ao`."""
@@ -197,7 +197,7 @@ class Home:
 
     def states(self) -> list[RunState]:
         with self.store() as store:
-            return store.list_states()
+            return store.runs.states()
 
     def outcomes(self) -> Mapping[str, int]:
         """Return how many runs ended how: `completed`, `attempt_lost` …"""
@@ -206,8 +206,8 @@ class Home:
     def events(self, run_id: str) -> list[dict[str, Any]]:
         """Return the events that are stored of a run."""
         with self.store() as store:
-            (state,) = [state for state in store.list_states() if state.run.run_id == run_id]
-            return [json.loads(event.line) for event in store.list_events(state.run.session_id, run_id=run_id)]
+            (state,) = [state for state in store.runs.states() if state.run.run_id == run_id]
+            return [json.loads(event.line) for event in store.events.of_session(state.run.session_id, run_id=run_id)]
 
     def noted(self, name: str) -> list[str]:
         """Return the lines of a note."""

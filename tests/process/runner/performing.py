@@ -113,12 +113,12 @@ def perform(
     if stop_at_once is not None:
         getattr(stops, stop_at_once)()
     with SqliteStore(folder / "home") as store, own_runs(folder / "home") as owner:
-        store.add_session(session)
+        store.sessions.add(session)
         journal = StoredJournal(store, run, follower, owner)
         made = RunRequest(session=session, run=run, executor=executor, **settings)
         terminal = asyncio.run(_perform(made, journal, stops))
-        record = store.find_record(run.run_id)
-        lines = [event.line for event in store.list_events(session.session_id)]
+        record = store.runs.find_record(run.run_id)
+        lines = [event.line for event in store.events.of_session(session.session_id)]
     assert record is not None
     performed = Performed(terminal, follower.events, follower.notes, record, lines, processes_in(project))
     check_whole(performed)

@@ -33,7 +33,7 @@ def test_an_answer_without_a_contract_is_text(tmp_path: Path) -> None:
     assert answer.value == "hi"
     assert [event.body.event_type for event in events] == ["run_started", "message", "result"]
     with SqliteStore(tmp_path) as store:
-        assert store.find_session(answer.session_id).agent_name == "parrot"
+        assert store.sessions.find(answer.session_id).agent_name == "parrot"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_no_invocation_can_hold_is_refused_and_not_stored(
     with pytest.raises((ValueError, RunnerError), match=place):
         echo(tmp_path, **fields).run(parameters=parameters)
     with SqliteStore(tmp_path) as store:
-        assert store.list_sessions() == []
+        assert store.sessions.all() == []
 
 
 def test_an_answer_is_an_instance_of_the_model_that_is_asked_for(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_a_cancelled_task_stops_its_run_and_the_run_is_stored(tmp_path: Path) ->
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(start_and_cancel())
     with SqliteStore(tmp_path) as store:
-        (session,) = store.list_sessions()
-        assert [run.status for run in store.list_runs(session.session_id)] == ["cancelled"]
+        (session,) = store.sessions.all()
+        assert [run.status for run in store.runs.of_sessions(session.session_id)] == ["cancelled"]
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

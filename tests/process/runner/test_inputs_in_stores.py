@@ -35,18 +35,18 @@ def resolved(request_id: str, outcome: str) -> bytes:
 
 def asking(store: Store, *request_ids: str) -> None:
     """Fill a store with a running run that asks."""
-    store.add_session(SESSION)
-    store.begin_run(RUN, "owner")
-    store.note_requests("run_1", [requested(request_id) for request_id in request_ids])
+    store.sessions.add(SESSION)
+    store.runs.begin(RUN, "owner")
+    store.inputs.note("run_1", [requested(request_id) for request_id in request_ids])
 
 
 def parked(store: Store, *request_ids: str) -> None:
     """Fill a store with a run that was parked."""
     asking(store, *request_ids)
     for request_id in request_ids:
-        assert store.decide_request("run_1", request_id, None, NOW) is None
-        store.note_requests("run_1", [resolved(request_id, "expired")])
-    store.end_run("run_1", "failed", NOW, "input_required")
+        assert store.inputs.decide("run_1", request_id, None, NOW) is None
+        store.inputs.note("run_1", [resolved(request_id, "expired")])
+    store.runs.end("run_1", "failed", NOW, "input_required")
 
 
 def test_of_answers_that_are_given_at_once_one_counts(place: StorePlace) -> None:
@@ -57,66 +57,66 @@ def test_of_answers_that_are_given_at_once_one_counts(place: StorePlace) -> None
         with place.open() as other:
             if by == "the runner":
                 with other.transaction():
-                    decided = other.decide_request("run_1", "call_1", {"outcome": "expired", "by": "timeout"}, NOW)
+                    decided = other.inputs.decide("run_1", "call_1", {"outcome": "expired", "by": "timeout"}, NOW)
                 return by if decided == {"outcome": "expired", "by": "timeout"} else None
-            return by if other.answer_request("run_1", "call_1", ALLOW, by) else None
+            return by if other.inputs.answer("run_1", "call_1", ALLOW, by) else None
 
     with ThreadPoolExecutor() as threads:
         winners = [by for by in threads.map(answer, ["ann", "the runner", "bob", "eve"]) if by is not None]
 
     assert len(winners) == 1
     with place.open() as store:
-        (request,) = store.requests_of("run_1")
+        (request,) = store.inputs.of_run("run_1")
         assert request.answered_by == (None if winners == ["the runner"] else winners[0])
         assert not request.is_waiting
-        assert store.answers_for("owner") == [request]
+        assert store.inputs.answers_for("owner") == [request]
 
 
 def test_a_decision_before_the_event_counts_and_the_event_completes_the_request(store: Store) -> None:
     asking(store)
-    assert store.decide_request("run_1", "call_1", DENY, "earlier", "ann") == DENY
+    assert store.inputs.decide("run_1", "call_1", DENY, "earlier", "ann") == DENY
 
-    store.note_requests("run_1", [requested("call_1")])
+    store.inputs.note("run_1", [requested("call_1")])
 
-    assert not store.answer_request("run_1", "call_1", ALLOW, "bob")
-    (request,) = store.requests_of("run_1")
+    assert not store.inputs.answer("run_1", "call_1", ALLOW, "bob")
+    (request,) = store.inputs.of_run("run_1")
     assert (request.answer, request.answered_by, request.asked_at) == (DENY, "ann", NOW)
     assert request.fields["title"] == "Bash: ls"
 
 
 def test_repeated_events_change_nothing(store: Store) -> None:
     asking(store, "call_1")
-    store.answer_request("run_1", "call_1", ALLOW, "ann")
-    store.note_requests("run_1", [resolved("call_1", "accepted")])
-    (before,) = store.requests_of("run_1")
+    store.inputs.answer("run_1", "call_1", ALLOW, "ann")
+    store.inputs.note("run_1", [resolved("call_1", "accepted")])
+    (before,) = store.inputs.of_run("run_1")
 
-    store.note_requests("run_1", [requested("call_1"), b'{"event_type":"log"}', resolved("call_1", "accepted")])
+    store.inputs.note("run_1", [requested("call_1"), b'{"event_type":"log"}', resolved("call_1", "accepted")])
 
-    assert store.requests_of("run_1") == [before]
+    assert store.inputs.of_run("run_1") == [before]
     assert (before.outcome, before.is_waiting) == ("accepted", False)
-    assert store.waiting_requests() == store.answers_for("owner") == []
+    assert store.inputs.waiting() == store.inputs.answers_for("owner") == []
 
 
 def test_a_request_waits_while_its_run_goes_on(store: Store) -> None:
     asking(store, "call_1", "call_2")
-    store.note_requests("run_1", [resolved("call_1", "cancelled")])
-    assert [one.request_id for one in store.waiting_requests()] == ["call_2"]
+    store.inputs.note("run_1", [resolved("call_1", "cancelled")])
+    assert [one.request_id for one in store.inputs.waiting()] == ["call_2"]
 
-    store.end_run("run_1", "failed", NOW, "internal_error")
+    store.runs.end("run_1", "failed", NOW, "internal_error")
 
-    assert store.waiting_requests() == []
-    assert not store.answer_request("run_1", "call_2", ALLOW, "ann")
+    assert store.inputs.waiting() == []
+    assert not store.inputs.answer("run_1", "call_2", ALLOW, "ann")
 
 
 def test_the_run_that_continues_a_parked_one_is_queued_with_the_last_answer(store: Store) -> None:
     parked(store, "call_1", "call_2")
-    assert [(one.request_id, one.is_parked) for one in store.waiting_requests()] == [("call_1", True), ("call_2", True)]
+    assert [(one.request_id, one.is_parked) for one in store.inputs.waiting()] == [("call_1", True), ("call_2", True)]
 
     assert give_answer(store, find_request(store, "run_1", "call_1"), ALLOW, "ann").next_run_id is None
     run_id = give_answer(store, find_request(store, "run_1"), DENY, "bob").next_run_id
 
     assert run_id is not None
-    (queued,) = [run for run in store.list_runs("ses_1") if run.run_id == run_id]
+    (queued,) = [run for run in store.runs.of_sessions("ses_1") if run.run_id == run_id]
     assert (queued.mode, queued.status, queued.parameters) == ("resume", "queued", {})
     assert queued.input_responses == [{"request_id": "call_1", **ALLOW}, {"request_id": "call_2", **DENY}]
     with pytest.raises(AnsweredBefore, match="bob answered"):
@@ -125,21 +125,21 @@ def test_the_run_that_continues_a_parked_one_is_queued_with_the_last_answer(stor
 
 def test_a_parked_request_waits_no_more_once_its_session_has_another_run(store: Store) -> None:
     parked(store, "call_1")
-    store.begin_run(replace(RUN, run_id="run_2", mode="resume"), "owner")
+    store.runs.begin(replace(RUN, run_id="run_2", mode="resume"), "owner")
 
-    assert store.waiting_requests() == []
+    assert store.inputs.waiting() == []
     with pytest.raises(AnsweredBefore, match="its session has another run now"):
         give_answer(store, find_request(store, "run_1", "call_1"), ALLOW, "ann")
 
 
 def test_a_run_that_was_to_be_parked_and_ended_otherwise_waits_for_nobody(store: Store) -> None:
     asking(store, "call_1")
-    store.decide_request("run_1", "call_1", None, NOW)
-    store.note_requests("run_1", [resolved("call_1", "cancelled")])
-    store.end_run("run_1", "failed", NOW, "attempt_lost")
+    store.inputs.decide("run_1", "call_1", None, NOW)
+    store.inputs.note("run_1", [resolved("call_1", "cancelled")])
+    store.runs.end("run_1", "failed", NOW, "attempt_lost")
 
-    assert store.waiting_requests() == []
-    assert not store.answer_request("run_1", "call_1", ALLOW, "ann")
+    assert store.inputs.waiting() == []
+    assert not store.inputs.answer("run_1", "call_1", ALLOW, "ann")
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,12 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_request_still_waits(
     with pytest.raises(AnswerRefused, match=problem):
         give_answer(store, find_request(store, "run_1"), answer, "ann")
 
-    assert [one.request_id for one in store.waiting_requests()] == ["call_1"]
+    assert [one.request_id for one in store.inputs.waiting()] == ["call_1"]
 
 
 def test_requests_are_deleted_with_their_session(store: Store) -> None:
     parked(store, "call_1")
 
-    store.delete_sessions(["ses_1"])
+    store.sessions.delete(["ses_1"])
 
-    assert store.requests_of("run_1") == store.waiting_requests() == []
+    assert store.inputs.of_run("run_1") == store.inputs.waiting() == []

@@ -18,15 +18,15 @@ OFFER = Offer("me")
 
 def enqueue(store: Store, number: int, placement: Placement = Placement(), profile: str = "x") -> None:  # noqa: B008
     session = replace(SESSION, session_id=f"ses_{number}", blueprint={"name": f"agent_{number % 2}"})
-    store.add_session(session)
+    store.sessions.add(session)
     run = Run(f"run_{number}", session.session_id, "start", {}, "2026-01-01T00:00:00.000Z", "queued")
-    store.enqueue(QueuedRun(run, profile, placement=placement))
+    store.queue.add(QueuedRun(run, profile, placement=placement))
 
 
 def claimed(store: Store, offer: Offer = OFFER, slots: int = 10) -> list[str]:
     def claim() -> list[str]:
-        store.join(offer)
-        return [one.queued.run.run_id for one in store.claim_runs(offer, slots, lambda *_: None)]
+        store.workers.join(offer)
+        return [one.queued.run.run_id for one in store.queue.claim(offer, slots, lambda *_: None)]
 
     ((runs),) = store.commit_together([claim])
     assert isinstance(runs, list), runs
@@ -66,29 +66,29 @@ def test_a_run_waits_for_its_time(store: Store) -> None:
 def test_no_more_runs_than_a_limit_allows_run_at_a_time(kind: str, store: Store) -> None:
     for number in range(1, 6):
         enqueue(store, number, profile=f"profile_{number % 2}")
-    store.put_limit(RunLimit(kind, f"{kind}_1", 2))  # type: ignore[arg-type]  # both are kinds
+    store.limits.put(RunLimit(kind, f"{kind}_1", 2))  # type: ignore[arg-type]  # both are kinds
 
     assert claimed(store) == ["run_1", "run_2", "run_3", "run_4"]
     assert claimed(store) == []
-    assert [(limit.most, limit.running) for limit in store.list_limits()] == [(2, 2)]
-    store.commit_together([lambda: store.end_attempt("run_1", 1, "completed", "later", None)])
+    assert [(limit.most, limit.running) for limit in store.limits.all()] == [(2, 2)]
+    store.commit_together([lambda: store.queue.end("run_1", 1, "completed", "later", None)])
     assert claimed(store) == ["run_5"]
 
 
 def test_a_removed_limit_limits_nothing(store: Store) -> None:
     enqueue(store, 1)
-    store.put_limit(RunLimit("profile", "x", 0))
+    store.limits.put(RunLimit("profile", "x", 0))
 
     assert claimed(store) == []
-    assert store.remove_limit("profile", "x")
-    assert not store.remove_limit("profile", "x")
+    assert store.limits.remove("profile", "x")
+    assert not store.limits.remove("profile", "x")
     assert claimed(store) == ["run_1"]
 
 
 def test_runs_of_one_session_are_given_in_their_order_whatever_their_priority(store: Store) -> None:
     enqueue(store, 1)
     run = Run("run_2", "ses_1", "resume", {}, "2026-01-01T00:00:00.000Z", "queued")
-    store.enqueue(QueuedRun(run, "x", placement=Placement(priority=9)))
+    store.queue.add(QueuedRun(run, "x", placement=Placement(priority=9)))
 
     assert claimed(store) == ["run_1"]
     assert claimed(store) == []
@@ -96,20 +96,20 @@ def test_runs_of_one_session_are_given_in_their_order_whatever_their_priority(st
 
 @pytest.mark.parametrize("mode", ["start", "resume"])
 def test_a_copy_of_a_run_that_asked_for_it_waits_for_the_reset(mode: str, store: Store) -> None:
-    store.add_session(replace(SESSION, executor_session_id="theirs"))
+    store.sessions.add(replace(SESSION, executor_session_id="theirs"))
     asked = Run("run_1", "ses", mode, {"prompt": "hi"}, "2026-01-01T00:00:00.000Z", "queued")  # type: ignore[arg-type]
     placement = Placement(("gpu",), 3)
-    store.enqueue(QueuedRun(asked, "x", 9.0, {"traceparent": "t"}, placement=placement, requeue=True))
-    store.end_run("run_1", "failed", "later", "rate_limited")
+    store.queue.add(QueuedRun(asked, "x", 9.0, {"traceparent": "t"}, placement=placement, requeue=True))
+    store.runs.end("run_1", "failed", "later", "rate_limited")
 
-    assert store.requeue("run_1", ("run_2", "ses_2"), "2999-01-01T00:00:00.000Z", "now")
+    assert store.queue.requeue("run_1", ("run_2", "ses_2"), "2999-01-01T00:00:00.000Z", "now")
 
-    assert store.find_successor("run_1") == "run_2"
-    (copy,) = store.find_states("run_2")
+    assert store.runs.find_successor("run_1") == "run_2"
+    (copy,) = store.runs.find("run_2")
     assert (copy.run.status, copy.run.mode, copy.run.parameters) == ("queued", mode, {"prompt": "hi"})
     assert copy.placement == replace(placement, not_before="2999-01-01T00:00:00.000Z")
     assert copy.run.session_id == ("ses_2" if mode == "start" else "ses")
-    session = store.find_session("run_2")
+    session = store.sessions.find("run_2")
     assert session.executor_session_id == (None if mode == "start" else "theirs")
     assert session.blueprint == SESSION.blueprint
 
@@ -117,8 +117,8 @@ def test_a_copy_of_a_run_that_asked_for_it_waits_for_the_reset(mode: str, store:
 def test_a_run_that_did_not_ask_for_it_is_not_queued_again(store: Store) -> None:
     enqueue(store, 1)
 
-    assert not store.requeue("run_1", ("run_2", "ses_2"), "later", "now")
-    assert store.find_successor("run_1") is None
+    assert not store.queue.requeue("run_1", ("run_2", "ses_2"), "later", "now")
+    assert store.runs.find_successor("run_1") is None
 
 
 class Hosts:
@@ -131,10 +131,10 @@ class Hosts:
         self.b = place.open()
         enqueue(self.a, 1)
         assert claimed(self.a) == ["run_1"]
-        self.a.commit_together([lambda: self.a.begin_attempt("run_1", 1, "now")])
-        self.a.commit_together([lambda: self.a.end_attempt("run_1", 1, "completed", "later", None)])
+        self.a.commit_together([lambda: self.a.queue.begin("run_1", 1, "now")])
+        self.a.commit_together([lambda: self.a.queue.end("run_1", 1, "completed", "later", None)])
         run = Run("run_2", "ses_1", "resume", {}, "2026-01-01T00:00:00.000Z", "queued")
-        self.a.enqueue(QueuedRun(run, "x"))
+        self.a.queue.add(QueuedRun(run, "x"))
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def hosts(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_session_is_resumed_on_the_host_that_has_it(hosts: Hosts) -> None:
-    assert hosts.b.find_session("ses_1").host == "a"
+    assert hosts.b.sessions.find("ses_1").host == "a"
     assert claimed(hosts.b, Offer("other")) == []
     assert claimed(hosts.a) == ["run_2"]
 
@@ -162,6 +162,6 @@ def test_a_run_of_a_session_whose_host_is_gone_fails_with_a_type_of_its_own(host
 
     assert fail_stranded_runs(hosts.b, 62) == []
     assert fail_stranded_runs(hosts.b, 60) == ["run_2"]
-    (state,) = hosts.b.find_states("run_2")
+    (state,) = hosts.b.runs.find("run_2")
     assert (state.run.status, state.run.error_type) == ("failed", "session_unavailable")
-    assert "session ses_1 is on host a, which has had no worker" in (hosts.b.last_line("run_2") or "")
+    assert "session ses_1 is on host a, which has had no worker" in (hosts.b.events.last_line("run_2") or "")

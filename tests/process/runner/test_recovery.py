@@ -11,9 +11,9 @@ import pytest
 from ao_protocol.events import Failure, parse_event
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.ownership import is_alive, own_runs
-from ao_runner.store.records import NotHeld
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import NotHeld
 from tests.process.lifeline.leftovers import processes_in
 from tests.process.runner.performing import MINIATURES
 from tests.process.runner.postgres.acting import claim, enqueue, lines_of
@@ -41,8 +41,8 @@ def test_a_run_whose_runner_was_killed_ends_once_as_lost(tmp_path: Path) -> None
     with SqliteStore(home) as store:
         (lost,) = fail_lost_runs(store)
         assert fail_lost_runs(store) == []
-        session = store.list_sessions()[0]
-        lines = [event.line for event in store.list_events(session.session_id)]
+        session = store.sessions.all()[0]
+        lines = [event.line for event in store.events.of_session(session.session_id)]
 
     terminal = parse_event(lines[-1].encode()).body
     assert isinstance(terminal, Failure)
@@ -66,12 +66,12 @@ def test_the_end_of_a_lost_run_names_the_last_event_that_was_there(tmp_path: Pat
         "tool_started", "2026-01-01T00:00:01Z", 2, '"tool_call_id":"t1","tool_name":"sh","tool_input":{}'
     )
     with SqliteStore(tmp_path) as store:
-        store.add_session(SESSION)
-        store.begin_run(RUN, "nobody")
-        store.add_events("run_1", 1, [started.encode(), tool.encode()])
+        store.sessions.add(SESSION)
+        store.runs.begin(RUN, "nobody")
+        store.events.add("run_1", 1, [started.encode(), tool.encode()])
 
         fail_lost_runs(store)
-        kept = [json.loads(event.line) for event in store.list_events("ses_1")]
+        kept = [json.loads(event.line) for event in store.events.of_session("ses_1")]
 
     assert [(event["seq"], event["event_type"]) for event in kept[2:]] == [(3, "tool_finished"), (4, "failure")]
     assert kept[-1]["error"]["details"] == {"last_seq": 2}
@@ -79,8 +79,8 @@ def test_the_end_of_a_lost_run_names_the_last_event_that_was_there(tmp_path: Pat
 
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path) -> None:
     with own_runs(tmp_path) as owner, SqliteStore(tmp_path) as store:
-        store.add_session(SESSION)
-        store.begin_run(RUN, owner)
+        store.sessions.add(SESSION)
+        store.runs.begin(RUN, owner)
 
         assert fail_lost_runs(store) == []
 
@@ -90,12 +90,12 @@ def test_a_run_whose_worker_is_lost_before_it_began_is_queued_again(store: Store
     claim(store, "dead", lease_seconds=0)
 
     assert fail_lost_runs(store) == []
-    assert [state.run.run_id for state in store.list_states("queued")] == ["run_1"]
+    assert [state.run.run_id for state in store.runs.states("queued")] == ["run_1"]
     with pytest.raises(NotHeld, match="it is queued"):
-        store.begin_attempt("run_1", 1, "late")
+        store.queue.begin("run_1", 1, "late")
     assert [one.attempt for one in claim(store, "living")] == [2]
     with pytest.raises(NotHeld, match="attempt 2 has taken the place of attempt 1"):
-        store.begin_attempt("run_1", 1, "late")
+        store.queue.begin("run_1", 1, "late")
 
 
 def test_a_run_that_no_worker_survives_long_enough_to_begin_ends_as_lost(store: Store) -> None:

@@ -10,15 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.store.records import (
-    Offer,
-    QueuedRun,
-    Run,
-    RunRecord,
-    Session,
-    StoreUnusable,
-)
+from ao_runner.store.records import Offer, QueuedRun, Run, RunRecord, Session
 from ao_runner.store.sqlite_store import SqliteStore
+from ao_runner.store.store_errors import StoreUnusable
 from ao_runner.store.store_file import FILE_NAME
 
 SESSION = Session("ses_1", "2026-01-01T00:00:00Z", "x", "/bin/x", "/project", {"name": "agent"}, {"model": "m"})
@@ -27,8 +21,8 @@ RUN = Run("run_1", "ses_1", "start", {"prompt": "hi"}, "2026-01-01T00:00:00Z")
 
 def filled(home: Path) -> SqliteStore:
     store = SqliteStore(home)
-    store.add_session(SESSION)
-    store.begin_run(RUN, "owner")
+    store.sessions.add(SESSION)
+    store.runs.begin(RUN, "owner")
     return store
 
 
@@ -78,15 +72,15 @@ def test_a_file_of_layout_1_keeps_everything_and_takes_what_is_new(tmp_path: Pat
 
     with SqliteStore(tmp_path) as store:
         ended = replace(RUN, run_id="run_0", status="completed", ended_at="2026-01-01T00:00:01Z")
-        assert store.list_sessions() == [SESSION]
-        assert store.list_runs("ses_1") == [ended, RUN]
-        assert [(state.run, state.owner) for state in store.list_states("running")] == [(RUN, "owner")]
-        assert store.find_record("run_0") == RunRecord(argv=("/bin/x",), exit_code=0)
-        assert [event.line for event in store.list_events("ses_1")] == ['{"seq":1}']
-        store.end_run("run_1", "failed", "later", "internal_error")
-        store.begin_run(replace(RUN, run_id="run_2", contract={"schema_name": "review"}), "owner")
-        assert store.list_runs("ses_1")[-1].contract == {"schema_name": "review"}
-        assert store.list_schemas() == []
+        assert store.sessions.all() == [SESSION]
+        assert store.runs.of_sessions("ses_1") == [ended, RUN]
+        assert [(state.run, state.owner) for state in store.runs.states("running")] == [(RUN, "owner")]
+        assert store.runs.find_record("run_0") == RunRecord(argv=("/bin/x",), exit_code=0)
+        assert [event.line for event in store.events.of_session("ses_1")] == ['{"seq":1}']
+        store.runs.end("run_1", "failed", "later", "internal_error")
+        store.runs.begin(replace(RUN, run_id="run_2", contract={"schema_name": "review"}), "owner")
+        assert store.runs.of_sessions("ses_1")[-1].contract == {"schema_name": "review"}
+        assert store.schemas.all() == []
 
 
 def layout_of(home: Path) -> list[tuple[str, ...]]:
@@ -114,7 +108,7 @@ def test_a_program_of_layout_1_that_has_the_file_open_goes_on_writing(tmp_path: 
             " VALUES ('run_2', 'ses_1', 'resume', '{}', 'now', 'running', 'owner')"
         )
 
-        assert [run.run_id for run in store.list_runs("ses_1")] == ["run_0", "run_1", "run_2"]
+        assert [run.run_id for run in store.runs.of_sessions("ses_1")] == ["run_0", "run_1", "run_2"]
 
 
 def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
@@ -140,12 +134,12 @@ def steps_of_a_claim(home: Path, queued_runs: int) -> int:
         with store.transaction():
             for number in range(queued_runs):
                 session_id = f"ses_{number}"
-                store.add_session(replace(SESSION, session_id=session_id))
-                store.enqueue(QueuedRun(replace(RUN, run_id=f"run_{number}", session_id=session_id), "x"))
+                store.sessions.add(replace(SESSION, session_id=session_id))
+                store.queue.add(QueuedRun(replace(RUN, run_id=f"run_{number}", session_id=session_id), "x"))
         steps: list[None] = []
         store.connection.set_progress_handler(lambda: steps.append(None), 100)
         with store.transaction():
-            claimed = store.claim_runs(Offer("worker"), 5, lambda *_: None)
+            claimed = store.queue.claim(Offer("worker"), 5, lambda *_: None)
     assert [one.queued.run.run_id for one in claimed] == [f"run_{number}" for number in range(5)]
     return len(steps)
 
@@ -158,10 +152,10 @@ def write_a_session(home: Path, number: int) -> None:
     session = replace(SESSION, session_id=f"ses_{number}")
     run = replace(RUN, run_id=f"run_{number}", session_id=session.session_id)
     with SqliteStore(home) as store:
-        store.add_session(session)
-        store.begin_run(run, "owner")
+        store.sessions.add(session)
+        store.runs.begin(run, "owner")
         for seq in range(1, 51):
-            store.add_events(run.run_id, seq, [b"{}"])
+            store.events.add(run.run_id, seq, [b"{}"])
 
 
 def test_who_made_the_file_sees_what_others_write_later(tmp_path: Path) -> None:
@@ -170,12 +164,12 @@ def test_who_made_the_file_sees_what_others_write_later(tmp_path: Path) -> None:
             # Each time a process opens the file, writes, and closes it as if it were the last one.
             pool.submit(write_a_session, tmp_path, number).result(timeout=60)
 
-            assert len(store.list_sessions()) == number + 1
+            assert len(store.sessions.all()) == number + 1
 
 
 def open_and_count(home: Path) -> int:
     with SqliteStore(home) as store:
-        return len(store.list_runs("ses_1"))
+        return len(store.runs.of_sessions("ses_1"))
 
 
 def test_several_processes_open_an_old_file_at_once(tmp_path: Path) -> None:
@@ -193,4 +187,4 @@ def test_several_processes_write_at_once_from_the_first_moment(tmp_path: Path) -
             future.result(timeout=60)
 
     with SqliteStore(tmp_path) as store:
-        assert [len(list(store.list_events(f"ses_{number}"))) for number in range(4)] == [50] * 4
+        assert [len(list(store.events.of_session(f"ses_{number}"))) for number in range(4)] == [50] * 4

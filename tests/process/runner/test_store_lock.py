@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.store.records import Holder, Session, StoreBusy
+from ao_runner.store.records import Session
 from ao_runner.store.sqlite_store import SqliteStore
+from ao_runner.store.store_errors import Holder, StoreBusy
 from ao_runner.store.store_file import find_holder
 from tests.process.runner.cli.calling import Ao
 
@@ -58,7 +59,7 @@ def test_who_writes_to_the_store_without_end_is_named(tmp_path: Path, stopped: b
         with pytest.raises(StoreBusy) as in_transaction, store.transaction():
             pass
         with pytest.raises(StoreBusy) as in_statement:
-            store.add_session(Session("ses_1", "now", "x", "x", "/", {"name": "a"}))
+            store.sessions.add(Session("ses_1", "now", "x", "x", "/", {"name": "a"}))
 
         assert in_transaction.value.holder == in_statement.value.holder == Holder(pid, is_stopped=stopped)
         assert advice.format(pid) in str(in_transaction.value)

@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 100.0
 
 def costs_in(home: Path) -> list[float | None]:
     with SqliteStore(home) as store:
-        return [run.cost_usd for run in store.ended_runs()]
+        return [run.cost_usd for run in store.figures.ended_runs()]
 
 
 def test_a_result_without_usage_has_cost_what_was_told_before(tmp_path: Path) -> None:
@@ -50,12 +50,12 @@ def test_a_run_of_a_worker_has_cost_what_was_told_last_however_often_that_is_del
 def test_a_lost_run_has_cost_what_was_told_before(tmp_path: Path) -> None:
     told = line("usage", 1, input_tokens=7, cost_usd=0.5)
     with SqliteStore(tmp_path) as store:
-        store.add_session(SESSION)
-        store.begin_run(RUN, "nobody")
-        store.add_events("run_1", 1, [told])
-        store.note_usage("run_1", [told])
+        store.sessions.add(SESSION)
+        store.runs.begin(RUN, "nobody")
+        store.events.add("run_1", 1, [told])
+        store.figures.note_usage("run_1", [told])
         fail_lost_runs(store)
-        lines = [event.line for event in store.list_events("ses_1")]
+        lines = [event.line for event in store.events.of_session("ses_1")]
 
     assert json.loads(lines[-1])["error"]["type"] == "attempt_lost"
     assert costs_in(tmp_path) == [0.5]

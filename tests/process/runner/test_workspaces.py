@@ -44,7 +44,7 @@ class Desk:
     def session(self, session_id: str | None = None) -> Session:
         made = Session(session_id or new_session_id(), "now", "doing", str(DOING), str(self.project), {"name": "agent"})
         with SqliteStore(self.home) as store:
-            store.add_session(made)
+            store.sessions.add(made)
         return made
 
     def run(self, prompt: str, session: Session | None = None, **profile: Any) -> Performed:
@@ -59,8 +59,8 @@ class Desk:
             request = replace(request, profile=made, workspaces=self.workspaces, grace_periods=PATIENT)
             journal = StoredJournal(store, run, follower, owner)
             terminal = asyncio.run(perform_run(request, journal, StopRequests(), ColdLauncher()))
-            record = store.find_record(run.run_id)
-            lines = [event.line for event in store.list_events(session.session_id, run_id=run.run_id)]
+            record = store.runs.find_record(run.run_id)
+            lines = [event.line for event in store.events.of_session(session.session_id, run_id=run.run_id)]
         assert record is not None
         performed = Performed(terminal, follower.events, follower.notes, record, lines, [])
         check_whole(performed)

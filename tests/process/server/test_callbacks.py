@@ -123,7 +123,7 @@ def test_a_busy_parent_hears_of_all_its_children_at_once(share: Serve, shared_st
         children = [start_child(server, parent, agent) for agent in ("texting", "failing", "texting")]
         wait_for(lambda: len(waiting(server, parent)) == len(children))
         assert len(turns(server, parent)) == 1
-        store.remove_limit("agent", "parent")
+        store.limits.remove("agent", "parent")
     ids = [child["session_id"] for child in children]
     _, told = prompts(server, parent, 2)
     assert told.startswith('<agent-callback type="aggregated" count="3">\n### Child: ')
@@ -141,7 +141,7 @@ def test_a_parent_whose_turn_was_stopped_hears_nothing_until_a_later_turn_comple
         child = start_child(server, parent)
         wait_for(lambda: waiting(server, parent))
         server.client.post(f"/runs/{stopped}/stop").raise_for_status()
-        store.remove_limit("agent", "parent")
+        store.limits.remove("agent", "parent")
     other = start_parent(server)
     start_child(server, other)
     prompts(server, other, 1)  # announcements go on
@@ -175,7 +175,7 @@ def test_a_deleted_parent_has_no_callbacks(server: Served) -> None:
         server.client.delete(f"/sessions/{parent}").raise_for_status()
         server.client.post(f"/runs/{child}/stop").raise_for_status()
         server.ended(child)
-        wait_for(lambda: not store.unannounced_ends() and not store.list_deliveries("callback", parent, 10))
+        wait_for(lambda: not store.deliveries.unannounced_ends() and not store.deliveries.all("callback", parent, 10))
 
 
 def test_a_deleted_child_resumes_nobody(server: Served) -> None:
@@ -185,7 +185,7 @@ def test_a_deleted_child_resumes_nobody(server: Served) -> None:
         gone, told = start_child(server, parent), start_child(server, parent)
         wait_for(lambda: len(waiting(server, parent)) == 2)
         server.client.delete(f"/sessions/{gone['session_id']}").raise_for_status()
-        store.remove_limit("agent", "parent")
+        store.limits.remove("agent", "parent")
     assert prompts(server, parent, 2) == ["Go on.", completed(told["session_id"], "Done")]
 
 
@@ -196,7 +196,7 @@ Look = Callable[[Served, Store, str, str], object]
     ("is_busy", "is_time"),
     [
         (True, lambda server, _store, _parent, child: server.run(child)["completed_at"]),
-        (True, lambda _server, store, parent, _child: store.list_deliveries("callback", parent, 10)),
+        (True, lambda _server, store, parent, _child: store.deliveries.all("callback", parent, 10)),
         (False, lambda server, _store, parent, _child: len(turns(server, parent)) >= 2),
     ],
     ids=["at the end of a child", "while a callback waits", "when a resume is queued"],
@@ -209,11 +209,11 @@ def test_each_child_is_told_once_over_a_kill(serve: Serve, place: StorePlace, is
         resume_busily(server, store, parent)
         children = [start_child(server, parent) for _ in range(2)]
         if not is_busy:
-            store.remove_limit("agent", "parent")
+            store.limits.remove("agent", "parent")
         wait_for(lambda: is_time(server, store, parent, children[0]["run_id"]))
         server.process.kill()
         server.process.wait()
-        store.remove_limit("agent", "parent")
+        store.limits.remove("agent", "parent")
     again = serve(home=server.home, store=place.url)
     ids = sorted(child["session_id"] for child in children)
     wait_for(lambda: told_of(again, parent) == ids)
@@ -246,7 +246,7 @@ def resume(server: Served, session_id: str) -> str:
 
 def resume_busily(server: Served, store: Store, parent: str) -> str:
     """Queue a turn of a parent, which is not over before the limit on its agent is removed."""
-    store.put_limit(RunLimit("agent", "parent", 0))
+    store.limits.put(RunLimit("agent", "parent", 0))
     return resume(server, parent)
 
 

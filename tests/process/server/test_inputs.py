@@ -28,8 +28,8 @@ INPUT = {"command": HOSTILE}
 
 def ask(store: Store, run_id: str, **more: Any) -> None:
     """Store a running run that asks, as its runner would."""
-    store.add_session(Session(f"ses_{run_id}", timestamp(), "scripted", "scripted", "/", {"name": "cleaner"}))
-    store.begin_run(Run(run_id, f"ses_{run_id}", "start", {"prompt": "Clean"}, timestamp()), "owner")
+    store.sessions.add(Session(f"ses_{run_id}", timestamp(), "scripted", "scripted", "/", {"name": "cleaner"}))
+    store.runs.begin(Run(run_id, f"ses_{run_id}", "start", {"prompt": "Clean"}, timestamp()), "owner")
     event = {
         "event_type": "input_requested",
         "session_id": f"ses_{run_id}",
@@ -43,7 +43,7 @@ def ask(store: Store, run_id: str, **more: Any) -> None:
         "options": OPTIONS,
         **more,
     }
-    store.note_requests(run_id, [json.dumps(event).encode()])
+    store.inputs.note(run_id, [json.dumps(event).encode()])
 
 
 @pytest.fixture

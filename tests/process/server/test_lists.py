@@ -44,10 +44,10 @@ def fill(home: Path, count: int) -> None:
         for number in range(count):
             session_id = f"ses_{number}"
             session = Session(session_id, AT, "x", "/bin/x", "/project", {"name": "agent"})
-            store.begin_run(Run(f"run_{number}_1", session_id, "start", {}, AT), "nobody", session)
+            store.runs.begin(Run(f"run_{number}_1", session_id, "start", {}, AT), "nobody", session)
         fail_lost_runs(store)
         for number in range(count):
-            store.begin_run(Run(f"run_{number}_2", f"ses_{number}", "resume", {}, AT), "nobody")
+            store.runs.begin(Run(f"run_{number}_2", f"ses_{number}", "resume", {}, AT), "nobody")
 
 
 @asynccontextmanager

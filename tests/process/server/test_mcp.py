@@ -181,7 +181,7 @@ async def test_the_descendants_of_a_session_are_found_however_many_there_are(ser
         for number in range(450):
             parent = "ses_top" if number else None
             name = f"ses_{number}" if number else "ses_top"
-            store.add_session(Session(name, timestamp(), "echo", "echo", "/", {"name": "a"}, parent_session_id=parent))
+            store.sessions.add(Session(name, timestamp(), "echo", "echo", "/", {"name": "a"}, parent_session_id=parent))
     async with Exchange(server.url, None, Timing()) as exchange:
         found = await CoordinatorClient(exchange).descendants("ses_top")
     assert sorted(found) == sorted(f"ses_{number}" for number in range(1, 450))

@@ -139,10 +139,10 @@ def store_as_before(place: StorePlace) -> tuple[str, ...]:
     prompts["deep"] = json.loads("[" * 900 + "]" * 900)
     with place.open() as store:
         for name, prompt in prompts.items():
-            store.add_session(Session(f"old_{name}", AT, "echo", "echo", "/x", {"name": "a\ud800"}, {"b": "\udfff"}))
+            store.sessions.add(Session(f"old_{name}", AT, "echo", "echo", "/x", {"name": "a\ud800"}, {"b": "\udfff"}))
             run = Run(f"run_{name}", f"old_{name}", "start", {"prompt": prompt, "\udc00": 1}, AT, "queued")
-            store.enqueue(QueuedRun(run, "echo"))
-            store.end_run(run.run_id, "cancelled", AT, "cancelled")
+            store.queue.add(QueuedRun(run, "echo"))
+            store.runs.end(run.run_id, "cancelled", AT, "cancelled")
     return tuple(prompts)
 
 
@@ -168,9 +168,9 @@ async def test_half_a_pair_in_an_event_breaks_no_list_of_events(place: StorePlac
     body = {"event_type": "message", "seq": 1, "message_id": "m", "role": "assistant", "content": text}
     with place.open() as store:
         session = Session("odd_events", AT, "echo", "echo", "/x", {"name": "a"})
-        store.begin_run(Run("run_events", "odd_events", "start", {"prompt": "x"}, AT), "nobody", session)
-        store.add_events("run_events", 1, [json.dumps({**body, **envelope}).encode()])
-        store.end_run("run_events", "failed", AT, "odd\0type")
+        store.runs.begin(Run("run_events", "odd_events", "start", {"prompt": "x"}, AT), "nobody", session)
+        store.events.add("run_events", 1, [json.dumps({**body, **envelope}).encode()])
+        store.runs.end("run_events", "failed", AT, "odd\0type")
     async with reading(place) as client:
         logged = (await client.get("/sessions/odd_events/log")).json()["events"]
         assert logged[0]["event"]["content"][0]["text"] == "\ufffd"

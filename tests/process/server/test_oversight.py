@@ -215,26 +215,26 @@ def test_an_odd_page_of_actions_is_refused(share: Serve, before: str) -> None:
 
 def test_old_actions_are_forgotten(store: Store) -> None:
     for at in ("2026-01-01T00:00:00.000Z", "2026-02-01T00:00:00.000Z"):
-        store.add_actions([Action(at, "client", "POST /runs", "")])
-    assert store.forget_actions("2026-01-31T00:00:00.000Z") == 1
-    assert [one.at for one in store.list_actions(None, 10)] == ["2026-02-01T00:00:00.000Z"]
+        store.actions.add([Action(at, "client", "POST /runs", "")])
+    assert store.actions.forget("2026-01-31T00:00:00.000Z") == 1
+    assert [one.at for one in store.actions.newest(None, 10)] == ["2026-02-01T00:00:00.000Z"]
 
 
 def ended(store: Store, number: int, answer: str, *, prompt: str = "x", escapes: bool = True) -> str:
     """Store a session with a run that has ended with an answer."""
     run_id = f"run_{number}"
     now = "2026-01-01T00:00:00.000Z"
-    store.add_session(Session(f"ses_{number}", now, "claude", "/x", "/", {"name": "a"}))
-    store.enqueue(QueuedRun(Run(run_id, f"ses_{number}", "start", {"prompt": prompt}, now), "reviewer"))
+    store.sessions.add(Session(f"ses_{number}", now, "claude", "/x", "/", {"name": "a"}))
+    store.queue.add(QueuedRun(Run(run_id, f"ses_{number}", "start", {"prompt": prompt}, now), "reviewer"))
     lines = [{"event_type": "message", "text": "said before"}, {"event_type": "result", "text": answer}]
     for seq, line in enumerate(lines, 1):
-        store.insert_events(run_id, seq, [json.dumps(line, ensure_ascii=escapes).encode()])
-    store.end_run(run_id, "completed", now, None)
+        store.events.insert(run_id, seq, [json.dumps(line, ensure_ascii=escapes).encode()])
+    store.runs.end(run_id, "completed", now, None)
     return run_id
 
 
 def found(store: Store, text: str, **more: Any) -> list[str]:
-    return [state.run.run_id for state in store.search_runs(RunFilter(text=text, **more))]
+    return [state.run.run_id for state in store.runs.search(RunFilter(text=text, **more))]
 
 
 def test_search_finds_parameters_and_results(store: Store) -> None:
@@ -242,7 +242,7 @@ def test_search_finds_parameters_and_results(store: Store) -> None:
         ended(store, 1, "The Deploy is blocked", prompt='50% of "A_B"')
         ended(store, 2, "Alles Grüne ist gut")
         ended(store, 3, "Alles Grüne ist gut", escapes=False)
-        store.enqueue(QueuedRun(Run("run_4", "ses_3", "resume", {"prompt": "deploy"}, "2026"), "reviewer"))
+        store.queue.add(QueuedRun(Run("run_4", "ses_3", "resume", {"prompt": "deploy"}, "2026"), "reviewer"))
     assert found(store, "DEPLOY") == ["run_4", "run_1"]
     assert found(store, "deploy", statuses=("completed",), agent="a", equal={"profile": "reviewer"}) == ["run_1"]
     assert found(store, "grüne") == ["run_3", "run_2"]
@@ -257,7 +257,7 @@ def test_search_looks_into_the_results_of_the_newest_runs_only(store: Store, mon
         for number in range(4):
             ended(store, number, "the needle")
     assert found(store, "needle") == ["run_3", "run_2"]
-    assert found(store, "needle", before=store.find_states("run_3")[0].number) == ["run_2"]
+    assert found(store, "needle", before=store.runs.find("run_3")[0].number) == ["run_2"]
 
 
 def test_pages_and_the_api_search_results(served: Served) -> None:

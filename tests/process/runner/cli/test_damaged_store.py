@@ -32,20 +32,20 @@ def ao(ao: Ao) -> Ao:
     """Return an `ao` whose store holds two sessions, each with a run that has ended and one that waits."""
     with SqliteStore(home_of(ao)) as store:
         for name in ("a", "b"):
-            store.add_session(replace(SESSION, session_id=f"ses_{name}"))
+            store.sessions.add(replace(SESSION, session_id=f"ses_{name}"))
             run = Run(f"run_{name}", f"ses_{name}", "start", {"prompt": name}, "2026-01-01T00:00:00Z")
-            store.begin_run(run, "owner")
-            store.add_events(run.run_id, 1, [event(run, 1, {"event_type": "run_started"})])
+            store.runs.begin(run, "owner")
+            store.events.add(run.run_id, 1, [event(run, 1, {"event_type": "run_started"})])
             result: JsonObject = {
                 "event_type": "result",
                 "stop_reason": "end_turn",
                 "result_text": "answer",
                 "result_data": None,
             }
-            store.add_events(run.run_id, 2, [event(run, 2, result)])
-            store.end_run(run.run_id, "completed", "2026-01-01T00:00:01Z", None)
+            store.events.add(run.run_id, 2, [event(run, 2, result)])
+            store.runs.end(run.run_id, "completed", "2026-01-01T00:00:01Z", None)
             waiting = replace(run, run_id=f"run_{name}2", status="queued", mode="resume")
-            store.enqueue(QueuedRun(waiting, "echo"))
+            store.queue.add(QueuedRun(waiting, "echo"))
     return ao
 
 

@@ -147,9 +147,9 @@ def test_a_list_does_not_repeat_a_large_prompt(ao: Ao) -> None:
 def test_rows_that_an_earlier_version_stored_break_no_list(ao: Ao) -> None:
     with StorePlace(ao.folder / "ao-home").open() as store:
         for name, prompt in {"high": "\ud800", "low": "a\udc00b"}.items():
-            store.add_session(Session(f"old_{name}", AT, "echo", "echo", "/x", {"name": "a\ud800"}))
+            store.sessions.add(Session(f"old_{name}", AT, "echo", "echo", "/x", {"name": "a\ud800"}))
             run = Run(f"run_{name}", f"old_{name}", "start", {"prompt": prompt}, AT, "queued")
-            store.enqueue(QueuedRun(run, "echo"))
+            store.queue.add(QueuedRun(run, "echo"))
 
     assert [run["parameters"]["prompt"] for run in ao("runs", "--json").document] == ["a\ufffdb", "\ufffd"]
     assert {one["blueprint"]["name"] for one in ao("sessions", "--json").document} == {"a\ufffd"}

@@ -15,7 +15,8 @@ from ao_runner.runs.lost_runs import fail_lost_runs, fail_stranded_runs
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_layout import LAYOUTS, migrate, partition_name
 from ao_runner.store.postgres_operations import look
-from ao_runner.store.records import Offer, QueuedRun, Run, Session, StoreUnusable
+from ao_runner.store.records import Offer, QueuedRun, Run, Session
+from ao_runner.store.store_errors import StoreUnusable
 from tests.postgres_server import PostgresServer
 from tests.process.runner.cli.calling import Ao, Called, miniature
 from tests.process.runner.cli.test_many_hosts import working
@@ -228,9 +229,9 @@ def test_runs_whose_worker_is_gone_are_told_with_their_host(
     monkeypatch.setenv("AO_HOST", "host-a")
     place = StorePlace(tmp_path, store)
     with place.open() as opened:
-        opened.join(Offer("worker", lease_seconds=0))
+        opened.workers.join(Offer("worker", lease_seconds=0))
         session = Session("ses_1", "2026-01-01T00:00:00Z", "x", "/bin/x", "/project", {"name": "agent"})
-        opened.begin_run(Run("run_1", "ses_1", "start", {}, "2026-01-01T00:00:00Z"), "worker", session)
+        opened.runs.begin(Run("run_1", "ses_1", "start", {}, "2026-01-01T00:00:00Z"), "worker", session)
 
     told = "runs whose worker is gone: run_1 on host-a"
     assert Finding("store", "note", told, "a worker or `ao runs` ends them") in [*judge_server("x", look(place))]
@@ -301,10 +302,10 @@ def test_workers_that_ended_long_ago_are_forgotten_unless_an_open_run_needs_them
             row = "%s, %s, 1, '{}', clock_timestamp() - make_interval(days => %s)"
             sql.execute("INSERT INTO workers SELECT " + row, (worker, host, gone_days))
         for name in ("awaited", "performs"):
-            opened.add_session(Session(f"ses_{name}", queued_at, "x", "/bin/x", "/project", {"name": "agent"}))
+            opened.sessions.add(Session(f"ses_{name}", queued_at, "x", "/bin/x", "/project", {"name": "agent"}))
         sql.execute("UPDATE sessions SET host = 'c' WHERE session_id = 'ses_awaited'")
-        opened.begin_run(Run("run_performs", "ses_performs", "start", {}, queued_at), "performs")
-        opened.enqueue(QueuedRun(Run("run_awaits", "ses_awaited", "resume", {}, queued_at), "echo"))
+        opened.runs.begin(Run("run_performs", "ses_performs", "start", {}, queued_at), "performs")
+        opened.queue.add(QueuedRun(Run("run_awaits", "ses_awaited", "resume", {}, queued_at), "echo"))
 
         tried, done = (
             ao("store", "prune", "--older-than", "30d", *more, "--json", AO_STORE=store).document["workers"]
@@ -316,7 +317,7 @@ def test_workers_that_ended_long_ago_are_forgotten_unless_an_open_run_needs_them
         assert fail_stranded_runs(opened, 30 * days) == []
         assert fail_stranded_runs(opened, 7 * days) == ["run_awaits"]
         sql.execute("UPDATE sessions SET host = 'b' WHERE session_id = 'ses_awaited'")
-        opened.enqueue(QueuedRun(Run("run_later", "ses_awaited", "resume", {}, queued_at), "echo"))
+        opened.queue.add(QueuedRun(Run("run_later", "ses_awaited", "resume", {}, queued_at), "echo"))
         assert fail_stranded_runs(opened, 30 * days) == ["run_later"]
         assert fail_lost_runs(opened) == ["run_performs"]
     said = ao("store", "prune", "--older-than", "30d", AO_STORE=store).stderr

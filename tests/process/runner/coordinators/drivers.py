@@ -185,17 +185,17 @@ class StoreDriver:
         return StoreCoordinator(self._place, Offer(self._stack.enter_context(own_runs(self._place.home))))
 
     def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
-        if not any(session.session_id == session_id for session in self._store.list_sessions()):
-            self._store.add_session(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
-        self._store.enqueue(QueuedRun(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), self._profile))
+        if not any(session.session_id == session_id for session in self._store.sessions.all()):
+            self._store.sessions.add(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
+        self._store.queue.add(QueuedRun(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), self._profile))
         self._store.notify()
 
     def cancel(self, run_id: str) -> None:
-        self._store.request_stop(run_id)
+        self._store.runs.request_stop(run_id)
         self._store.notify()
 
     def answer(self, run_id: str, request_id: str, answer: JsonObject) -> None:
-        assert self._store.answer_request(run_id, request_id, answer, "a person")
+        assert self._store.inputs.answer(run_id, request_id, answer, "a person")
         self._store.notify()
 
     def take_away(self, run_id: str) -> None:
@@ -207,12 +207,14 @@ class StoreDriver:
 
     def events_of(self, run_id: str) -> list[dict[str, Any]]:
         events = [
-            event for session in self._store.list_sessions() for event in self._store.list_events(session.session_id)
+            event
+            for session in self._store.sessions.all()
+            for event in self._store.events.of_session(session.session_id)
         ]
         return [json.loads(event.line) for event in events if event.run_id == run_id]
 
     def terminal_of(self, run_id: str) -> str | None:
-        (status,) = [state.run.status for state in self._store.list_states() if state.run.run_id == run_id]
+        (status,) = [state.run.status for state in self._store.runs.states() if state.run.run_id == run_id]
         return None if status in {"queued", "running"} else status
 
 

@@ -15,15 +15,15 @@ BOUND_SECONDS = 100.0
 
 
 def queue(store: Store, run: Run) -> None:
-    store.add_session(Session(run.session_id, timestamp(), "echo", "echo", "/project", {"name": "greeter"}))
-    store.enqueue(QueuedRun(run, "echo"))
+    store.sessions.add(Session(run.session_id, timestamp(), "echo", "echo", "/project", {"name": "greeter"}))
+    store.queue.add(QueuedRun(run, "echo"))
 
 
 def test_a_worker_wakes_servers_at_an_end_that_a_webhook_waits_for(tmp_path: Path) -> None:
     async def story() -> None:
         with own_runs(tmp_path) as owner, StorePlace(tmp_path).open() as store:
             queue(store, Run("run_1", "ses_1", "start", {"prompt": "Hi"}, timestamp()))
-            store.add_webhook(Webhook("hook", "http://127.0.0.1", "", "2026"))
+            store.webhooks.add(Webhook("hook", "http://127.0.0.1", "", "2026"))
             async with StoreCoordinator(StorePlace(tmp_path), Offer(owner)) as coordinator:
                 (assignment,) = await coordinator.claim(1)
                 await coordinator.started(assignment.key)
@@ -42,12 +42,12 @@ def test_an_end_is_awaited_by_callbacks_of_its_own_and_of_its_children(store: St
         run = Run(f"run_{number}", f"ses_{number}", "start", {}, timestamp(), "queued", parent_session_id="ses_1",
                   execution_mode=mode)  # type: ignore[arg-type]  # one of the modes  # fmt: skip
         queue(store, run)
-    assert [store.is_end_awaited(f"run_{number}") for number in (1, 2, 3)] == [False, True, False]
-    store.end_run("run_2", "completed", timestamp(), None)
+    assert [store.deliveries.is_end_awaited(f"run_{number}") for number in (1, 2, 3)] == [False, True, False]
+    store.runs.end("run_2", "completed", timestamp(), None)
     with store.transaction():
-        store.announce_ends(timestamp())
-    assert store.is_end_awaited("run_1")
-    store.put_off_deliveries("callback", "ses_1", ["run_2"], None, "it is gone")
-    assert not store.is_end_awaited("run_1")
-    assert store.given_up("2026") == [GivenUp("callback", "ses_1", "run_2", "it is gone")]
-    assert store.given_up("2026", "run_1") == []
+        store.deliveries.announce_ends(timestamp())
+    assert store.deliveries.is_end_awaited("run_1")
+    store.deliveries.put_off("callback", "ses_1", ["run_2"], None, "it is gone")
+    assert not store.deliveries.is_end_awaited("run_1")
+    assert store.deliveries.given_up("2026") == [GivenUp("callback", "ses_1", "run_2", "it is gone")]
+    assert store.deliveries.given_up("2026", "run_1") == []

@@ -36,9 +36,9 @@ def registry(store: SqliteStore) -> SchemaRegistry:
 
 
 def use(store: SqliteStore, name: str, run_id: str = "run_1") -> None:
-    store.add_session(Session(f"ses_{run_id}", "now", "x", "/bin/x", "/project", {"name": "agent"}))
+    store.sessions.add(Session(f"ses_{run_id}", "now", "x", "/bin/x", "/project", {"name": "agent"}))
     run = Run(run_id, f"ses_{run_id}", "start", {}, "now", contract={"source": "named", "schema_name": name})
-    store.begin_run(run, "owner")
+    store.runs.begin(run, "owner")
 
 
 def test_a_schema_is_found_by_its_name(registry: SchemaRegistry) -> None:

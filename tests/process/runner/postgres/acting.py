@@ -14,8 +14,9 @@ from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnav
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_store import PostgresStore
-from ao_runner.store.records import ClaimedRun, Offer, QueuedRun, RowDamaged, Run, Session
+from ao_runner.store.records import ClaimedRun, Offer, QueuedRun, Run, Session
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged
 from tests.process.executors.driver import wait_until
 from tests.process.runner.cli.calling import Ao, miniature
 
@@ -35,8 +36,8 @@ def enqueue(store: Store, run_id: str, session_id: str | None = None) -> None:
     """Queue a run, of a session of its own or of one that may exist."""
     session_id = session_id or f"ses_of_{run_id}"
     if not store.fetch("SELECT 1 FROM sessions WHERE session_id = ?", (session_id,)):
-        store.add_session(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
-    store.enqueue(QueuedRun(Run(run_id, session_id, "start", {"prompt": "hi"}, NOW), "echo"))
+        store.sessions.add(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
+    store.queue.add(QueuedRun(Run(run_id, session_id, "start", {"prompt": "hi"}, NOW), "echo"))
 
 
 def claim(
@@ -48,7 +49,7 @@ def claim(
 ) -> list[ClaimedRun]:
     """Claim runs of any profile."""
     with store.transaction():
-        return store.claim_runs(Offer(owner, lease_seconds=lease_seconds), slots, on_damaged)
+        return store.queue.claim(Offer(owner, lease_seconds=lease_seconds), slots, on_damaged)
 
 
 def begin(store: Store, owner: str, *run_ids: str, lease_seconds: float = 60) -> None:
@@ -57,7 +58,7 @@ def begin(store: Store, owner: str, *run_ids: str, lease_seconds: float = 60) ->
         enqueue(store, run_id)
     with store.transaction():
         for claimed in claim(store, owner, len(run_ids), lease_seconds):
-            store.begin_attempt(claimed.queued.run.run_id, claimed.attempt, NOW)
+            store.queue.begin(claimed.queued.run.run_id, claimed.attempt, NOW)
 
 
 def add_history(store: Store, runs: int) -> None:
@@ -92,8 +93,8 @@ def expire(store: Store, owner: str) -> None:
 
 
 def lines_of(store: Store, run_id: str) -> list[str]:
-    (state,) = store.find_states(run_id)
-    return [event.line for event in store.list_events(state.run.session_id, run_id=run_id)]
+    (state,) = store.runs.find(run_id)
+    return [event.line for event in store.events.of_session(state.run.session_id, run_id=run_id)]
 
 
 def seqs_of(store: Store, run_id: str) -> list[int]:

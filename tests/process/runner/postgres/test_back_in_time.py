@@ -64,7 +64,7 @@ def test_events_that_the_server_lost_are_said_and_stay_missing(
     ]
     with opened(place) as store:
         assert seqs_of(store, "run_1") == ([1, 2, 5, 6] if end == "events" else [1, 2, 6])
-        assert [state.run.status for state in store.find_states("run_1")] == ["completed"]
+        assert [state.run.status for state in store.runs.find("run_1")] == ["completed"]
 
 
 def test_an_end_that_the_server_lost_is_found_and_the_run_ends_as_lost(
@@ -101,7 +101,7 @@ def test_a_run_whose_claim_the_server_lost_is_taken_from_the_worker(server: Post
     act(place, story)
 
     with opened(place) as store:
-        assert [state.run.run_id for state in store.list_states("queued")] == ["run_1"]
+        assert [state.run.run_id for state in store.runs.states("queued")] == ["run_1"]
 
 
 def test_an_attempt_whose_number_is_given_out_twice_is_that_of_the_second_worker(
@@ -114,8 +114,8 @@ def test_an_attempt_whose_number_is_given_out_twice_is_that_of_the_second_worker
         await asyncio.to_thread(server.go_back)
         with opened(place) as other:
             assert ids(claim(other, "other")) == ["run_1"]
-            other.begin_attempt("run_1", 1, "now")
-            other.add_attempt_events("run_1", 1, 1, [said(1, "of the other")])
+            other.queue.begin("run_1", 1, "now")
+            other.events.add_of_attempt("run_1", 1, 1, [said(1, "of the other")])
         late = [lambda: coordinator.events(batch(2, said(2, "b"))), lambda: coordinator.terminal(key, 2, result(2))]
         for write in [lambda: coordinator.started(key), *late]:
             with pytest.raises(LeaseLost, match="another worker performs an attempt with the same number"):
@@ -138,7 +138,7 @@ def test_a_claim_whose_answer_was_lost_is_queued_again(place: StorePlace) -> Non
     act(place, story)
 
     with opened(place) as store:
-        assert [state.run.run_id for state in store.list_states("queued")] == ["run_1"]
+        assert [state.run.run_id for state in store.runs.states("queued")] == ["run_1"]
 
 
 def test_a_claim_that_is_still_being_answered_is_not_taken_for_lost(place: StorePlace) -> None:

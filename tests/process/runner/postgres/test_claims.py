@@ -16,12 +16,12 @@ def test_a_session_that_becomes_busy_in_a_claim_costs_only_its_own_run(place: St
         for run_id in ("run_1", "run_2", "run_3"):
             enqueue(store, run_id)
         with other.transaction():
-            other.begin_run(Run("run_4", "ses_of_run_2", "resume", {}, NOW), "other")
+            other.runs.begin(Run("run_4", "ses_of_run_2", "resume", {}, NOW), "other")
             claiming = thread.submit(claim, store, "worker")
             await_blocked(place.url)
 
         assert ids(claiming.result(60)) == ["run_1", "run_3"]
-        assert [state.run.run_id for state in store.list_states("queued")] == ["run_2"]
+        assert [state.run.run_id for state in store.runs.states("queued")] == ["run_2"]
 
 
 def test_workers_that_claim_at_once_share_the_queue(place: StorePlace) -> None:
@@ -38,7 +38,7 @@ def test_workers_that_claim_at_once_share_the_queue(place: StorePlace) -> None:
         shares = [run_id for share in threads.map(claim_all, "abcd") for run_id in share]
 
         assert sorted(shares) == sorted(f"run_{number}" for number in range(30))
-        assert len(store.list_states("queued")) == 30
+        assert len(store.runs.states("queued")) == 30
 
 
 def test_a_run_whose_row_is_damaged_costs_only_itself(place: StorePlace) -> None:

@@ -26,20 +26,20 @@ AWKWARD = {
 def test_a_line_is_stored_byte_by_byte(awkward: bytes, place: StorePlace) -> None:
     with opened(place) as store:
         begin(store, "worker", "run_1")
-        store.add_attempt_events("run_1", 1, 1, [awkward, awkward])
+        store.events.add_of_attempt("run_1", 1, 1, [awkward, awkward])
 
         assert [stored.encode() for stored in lines_of(store, "run_1")] == [awkward, awkward]
-        assert (store.last_line("run_1") or "").encode() == awkward
+        assert (store.events.last_line("run_1") or "").encode() == awkward
 
 
 def test_an_event_of_16_mib_is_stored_and_listed(place: StorePlace) -> None:
     large = said(1, "x" * (16 << 20))
     with opened(place) as store:
         begin(store, "worker", "run_1")
-        store.add_attempt_events("run_1", 1, 1, [large])
+        store.events.add_of_attempt("run_1", 1, 1, [large])
 
         assert lines_of(store, "run_1") == [large.decode()]
-        assert [run.events for run in store.live_runs().runs] == [1]
+        assert [run.events for run in store.figures.live().runs] == [1]
 
 
 @pytest.mark.parametrize(("given", "kept"), [("a", "a"), ("a\0b", None)], ids=["usual", "with NUL"])
@@ -59,7 +59,7 @@ def test_an_id_of_an_executor_that_no_text_can_hold_costs_no_event(
         asyncio.run(perform())
 
         assert lines_of(store, "run_1")[0] == bound.decode()
-        assert store.find_session("ses_of_run_1").executor_session_id == kept
+        assert store.sessions.find("ses_of_run_1").executor_session_id == kept
 
 
 def test_a_session_is_followed_without_a_gap_while_others_commit_out_of_order(place: StorePlace) -> None:
@@ -69,7 +69,7 @@ def test_a_session_is_followed_without_a_gap_while_others_commit_out_of_order(pl
 
     def look(store: PostgresStore) -> None:
         for run_id in runs:
-            for event in store.list_events(f"ses_of_{run_id}", positions[run_id]):
+            for event in store.events.of_session(f"ses_of_{run_id}", positions[run_id]):
                 followed[run_id].append(event.seq)
                 positions[run_id] = event.position
 
@@ -80,7 +80,7 @@ def test_a_session_is_followed_without_a_gap_while_others_commit_out_of_order(pl
             transactions = [ExitStack() for _ in runs]
             for run_id, writer, transaction in zip(runs, writers, transactions, strict=True):
                 transaction.enter_context(writer.transaction())
-                writer.add_attempt_events(run_id, 1, round_number, [said(round_number, "x")])
+                writer.events.add_of_attempt(run_id, 1, round_number, [said(round_number, "x")])
             for transaction in reversed(transactions):  # the last position becomes visible first
                 transaction.close()
                 look(store)

@@ -9,8 +9,9 @@ import pytest
 
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import NotHeld, Offer
+from ao_runner.store.records import Offer
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import NotHeld
 from tests.jumping_clock import build_jumping_clock
 from tests.process.executors.driver import wait_until
 from tests.process.runner.cli.calling import Ao
@@ -31,10 +32,10 @@ from tests.process.runner.postgres.acting import (
 )
 
 LATE_WRITES: dict[str, Callable[[Store], object]] = {
-    "events": lambda store: store.add_attempt_events("run_1", 1, 2, [said(2, "late"), said(3, "late")]),
-    "behind a gap": lambda store: store.add_attempt_events("run_1", 1, 9, [said(9, "late")]),
-    "begin": lambda store: store.begin_attempt("run_1", 1, "late"),
-    "end": lambda store: store.end_attempt("run_1", 1, "completed", "late", None),
+    "events": lambda store: store.events.add_of_attempt("run_1", 1, 2, [said(2, "late"), said(3, "late")]),
+    "behind a gap": lambda store: store.events.add_of_attempt("run_1", 1, 9, [said(9, "late")]),
+    "begin": lambda store: store.queue.begin("run_1", 1, "late"),
+    "end": lambda store: store.queue.end("run_1", 1, "completed", "late", None),
 }
 
 
@@ -42,7 +43,7 @@ LATE_WRITES: dict[str, Callable[[Store], object]] = {
 def test_a_late_write_that_waits_for_the_sweep_is_refused(late: Callable[[Store], object], place: StorePlace) -> None:
     with opened(place) as worker, opened(place) as sweeper, ThreadPoolExecutor(1) as thread:
         begin(worker, "worker", "run_1")
-        worker.add_attempt_events("run_1", 1, 1, [said(1, "in time")])
+        worker.events.add_of_attempt("run_1", 1, 1, [said(1, "in time")])
         expire(worker, "worker")
         with sweeper.transaction():
             assert fail_lost_runs(sweeper) == ["run_1"]
@@ -60,14 +61,14 @@ def test_a_sweep_leaves_a_run_alone_that_is_being_written_and_ends_it_after_that
         begin(worker, "worker", "run_1")
         expire(worker, "worker")
         with worker.transaction():
-            worker.add_attempt_events("run_1", 1, 1, [said(1, "just in time")])
+            worker.events.add_of_attempt("run_1", 1, 1, [said(1, "just in time")])
             assert fail_lost_runs(sweeper) == []
         assert fail_lost_runs(sweeper) == ["run_1"]
 
         assert seqs_of(worker, "run_1") == [1, 2]
         assert json.loads(lines_of(worker, "run_1")[1])["error"]["details"] == {"last_seq": 1}
         with pytest.raises(NotHeld):
-            worker.add_attempt_events("run_1", 1, 3, [result(3)])
+            worker.events.add_of_attempt("run_1", 1, 3, [result(3)])
 
 
 def test_a_run_that_another_worker_takes_during_a_sweep_is_not_lost(place: StorePlace) -> None:
@@ -75,7 +76,7 @@ def test_a_run_that_another_worker_takes_during_a_sweep_is_not_lost(place: Store
         enqueue(store, "run_1")
         claim(store, "dead")
         expire(store, "dead")
-        store.join(Offer("living", lease_seconds=60))
+        store.workers.join(Offer("living", lease_seconds=60))
         # This clock stops the sweep between the moment that it looks at and the lock on what it has found.
         store.write("CREATE SCHEMA slow")
         store.write(
@@ -85,7 +86,7 @@ def test_a_run_that_another_worker_takes_during_a_sweep_is_not_lost(place: Store
 
     def sweep() -> object:
         with sweeper.transaction():
-            return sweeper.lost_runs()
+            return sweeper.workers.lost_runs()
 
     slow = StorePlace(place.home, f"{place.url}&options=-csearch_path%3Dslow,pg_catalog,public")
     with opened(place) as store, opened(slow) as sweeper, ThreadPoolExecutor(1) as thread:
@@ -94,7 +95,7 @@ def test_a_run_that_another_worker_takes_during_a_sweep_is_not_lost(place: Store
             sweeping = thread.submit(sweep)
             await_blocked(place.url)
             with opened(place) as living:
-                living.give_back("run_1", 1)
+                living.queue.give_back("run_1", 1)
                 assert ids(claim(living, "living")) == ["run_1"]
 
         assert sweeping.result(60) == []
@@ -131,11 +132,11 @@ def test_a_run_that_cannot_begin_before_its_lease_expires_is_queued_again(ao: Ao
 def test_a_lease_begins_when_it_is_renewed_and_not_with_its_transaction(place: StorePlace) -> None:
     with opened(place) as store, store.transaction():
         wait_until(lambda: store.fetch("SELECT clock_timestamp() > now() + interval '0.3 s'") == [(True,)], SECONDS)
-        store.join(Offer("worker", lease_seconds=0.2))
+        store.workers.join(Offer("worker", lease_seconds=0.2))
 
         assert store.fetch("SELECT lease_until > now() + interval '0.5 s' FROM workers") == [(True,)]
-        assert list(store.living_owners()) == ["worker"]
-        wait_until(lambda: not store.living_owners(), SECONDS)
+        assert list(store.workers.living()) == ["worker"]
+        wait_until(lambda: not store.workers.living(), SECONDS)
 
 
 @pytest.fixture(scope="module")

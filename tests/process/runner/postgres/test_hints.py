@@ -32,7 +32,7 @@ def test_a_heartbeat_of_a_thousand_runs_writes_one_row(place: StorePlace) -> Non
         begin(store, "worker", *(f"run_{number}" for number in range(1000)))
         with store.transaction():
             before = [counted(store, table, *written) for table in ("runs", "workers")]
-            kept = store.renew_leases("worker", 60)
+            kept = store.workers.renew_leases("worker", 60)
             after = [counted(store, table, *written) for table in ("runs", "workers")]
 
     assert kept == {(f"run_{number}", 1) for number in range(1000)}
@@ -45,11 +45,11 @@ def test_a_worker_without_runs_is_there_between_its_heartbeats_however_short_the
 ) -> None:
     left = "SELECT extract(epoch FROM lease_until - clock_timestamp()) FROM workers"
     with opened(place) as store:
-        store.renew_leases("worker", 0.5)
+        store.workers.renew_leases("worker", 0.5)
         idle = store.fetch(left)[0][0]
         begin(store, "worker", "run_1", lease_seconds=0.5)
         claimed = store.fetch(left)[0][0]
-        store.renew_leases("worker", 0.5)
+        store.workers.renew_leases("worker", 0.5)
         renewed = store.fetch(left)[0][0]
 
     assert idle > 2 * USUAL_BEAT_SECONDS
@@ -102,7 +102,7 @@ def test_a_queued_run_an_order_and_an_awaited_end_notify_and_events_do_not(ao: A
         assert heard(listener, place) == [""]
         asyncio.run(perform())
         assert heard(listener, place) == []
-        store.add_webhook(Webhook("hook", "http://127.0.0.1", "", "2026"))
+        store.webhooks.add(Webhook("hook", "http://127.0.0.1", "", "2026"))
         ao("submit", "agent.yaml", "-p", "x", "--profile", "echo", AO_STORE=place.url)
         assert heard(listener, place) == [""]
         asyncio.run(perform())
@@ -115,9 +115,9 @@ def test_a_queued_run_an_order_and_an_awaited_end_notify_and_events_do_not(ao: A
 def test_two_workers_of_one_host_have_different_names(ao: Ao, place: StorePlace) -> None:
     with opened(place) as store:
         with working(ao, place.url, AO_HOST="pod"), working(ao, place.url, AO_HOST="pod"):
-            wait_until(lambda: len(store.living_owners()) == 2, SECONDS)
+            wait_until(lambda: len(store.workers.living()) == 2, SECONDS)
         with working(ao, place.url, AO_HOST="pod"):
-            wait_until(lambda: len(store.living_owners()) == 3, SECONDS)
+            wait_until(lambda: len(store.workers.living()) == 3, SECONDS)
 
         assert store.fetch("SELECT DISTINCT host FROM workers") == [("pod",)]
-        assert len({owner.pid for owner in store.living_owners().values()}) == 3
+        assert len({owner.pid for owner in store.workers.living().values()}) == 3

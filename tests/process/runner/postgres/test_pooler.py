@@ -44,7 +44,7 @@ def pooled(pooler: Pooler, place: StorePlace) -> StorePlace:
 def test_processes_that_open_an_empty_database_through_a_pooler_create_its_tables(pooled: StorePlace) -> None:
     def open_it(_: int) -> int:
         with opened(pooled) as store:
-            return len(store.list_sessions())
+            return len(store.sessions.all())
 
     with ThreadPoolExecutor(6) as threads:
         assert list(threads.map(open_it, range(6))) == [0] * 6
@@ -65,12 +65,12 @@ def test_runs_are_performed_and_cancelled_through_a_pooler(ao: Ao, place: StoreP
 def test_a_dead_worker_is_swept_and_late_writes_are_refused_through_a_pooler(pooled: StorePlace) -> None:
     with opened(pooled) as store, opened(pooled) as other:
         begin(store, "dead", "run_1", "run_2")
-        store.add_attempt_events("run_1", 1, 1, [b'{"seq":1}'])
+        store.events.add_of_attempt("run_1", 1, 1, [b'{"seq":1}'])
         expire(store, "dead")
 
         assert fail_lost_runs(other) == ["run_1", "run_2"]
         assert seqs_of(store, "run_1") == [1, 2]
-        (refused,) = store.commit_together([lambda: store.add_attempt_events("run_1", 1, 3, [b'{"seq":3}'])])
+        (refused,) = store.commit_together([lambda: store.events.add_of_attempt("run_1", 1, 3, [b'{"seq":3}'])])
         assert "is not held by this worker" in str(refused)
 
 
@@ -82,5 +82,5 @@ def test_a_pooler_that_lost_its_server_is_a_server_that_does_not_answer(pooled: 
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
 
-        assert [state.run.run_id for state in store.list_states("running")] == ["run_1"]
+        assert [state.run.run_id for state in store.runs.states("running")] == ["run_1"]
         assert ids(claim(store, "worker")) == []

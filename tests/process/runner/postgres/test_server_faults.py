@@ -89,7 +89,7 @@ def test_a_server_that_is_killed_in_batches_loses_and_doubles_nothing(
     asyncio.run(Killing(place, server).perform_all())
 
     with opened(place) as store:
-        assert {state.run.status for state in store.list_states()} == {"completed"}
+        assert {state.run.status for state in store.runs.states()} == {"completed"}
         for number in range(RUNS):
             assert seqs_of(store, f"run_{number}") == list(range(1, 2 * BATCHES + 2))
 
@@ -103,7 +103,7 @@ def test_a_run_goes_on_while_the_server_is_restarted(ao: Ao, server: PostgresSer
 
     with opened(place) as store:
         assert seqs_of(store, run) == [1, 2]
-        assert [state.attempt for state in store.find_states(run)] == [1]
+        assert [state.attempt for state in store.runs.find(run)] == [1]
 
 
 def logged(ao: Ao, words: str) -> bool:

@@ -40,18 +40,18 @@ class House:
     def session(self, session_id: str) -> Session:
         bound = "s_1"  # as a run before has bound it
         session = Session(session_id, "now", "x", "x", str(self.home), {"name": "agent"}, executor_session_id=bound)
-        self._store.add_session(session)
+        self._store.sessions.add(session)
         return session
 
     def order(self, session: Session, mode: Any, prompt: str) -> RunRequest:
         run = Run(new_run_id(), session.session_id, mode, {"prompt": prompt}, "now")
-        return request_under(self.profile, self._store.find_session(session.session_id), run, environ=os.environ)
+        return request_under(self.profile, self._store.sessions.find(session.session_id), run, environ=os.environ)
 
     async def perform(self, session: Session, mode: Any = "start", prompt: str = "hi") -> tuple[str | None, RunRecord]:
         order = self.order(session, mode, prompt)
         journal = StoredJournal(self._store, order.run, Follower(), self._owner)
         terminal = await perform_run(order, journal, StopRequests(), self.launcher)
-        record = self._store.find_record(order.run.run_id)
+        record = self._store.runs.find_record(order.run.run_id)
         assert record is not None
         return terminal.result_text if isinstance(terminal, Result) else terminal.error.message, record
 

@@ -218,10 +218,10 @@ async def ask_for_the_fleet(port: int) -> dict[str, float]:
 def test_the_load_of_the_whole_store_is_told(place: StorePlace) -> None:
     session = Session("ses_1", timestamp(), "x", "/bin/x", "/project", {"name": "agent"})
     with place.open() as store:
-        store.begin_run(Run("run_1", "ses_1", "start", {}, timestamp()), "another", session)
-        store.add_session(replace(session, session_id="ses_2"))
+        store.runs.begin(Run("run_1", "ses_1", "start", {}, timestamp()), "another", session)
+        store.sessions.add(replace(session, session_id="ses_2"))
         for number, since in (2, "2026-01-01T00:00:00.000Z"), (3, timestamp()):
-            store.enqueue(QueuedRun(Run(f"run_{number}", "ses_2", "start", {}, since, "queued"), "idle"))
+            store.queue.add(QueuedRun(Run(f"run_{number}", "ses_2", "start", {}, since, "queued"), "idle"))
     metrics = Metrics()
 
     async def look() -> dict[str, float]:

@@ -35,7 +35,7 @@ def traced(home: Path, miniature: str, metadata: JsonObject) -> ReadableSpan:
 
 def metadata_that_arrived(home: Path) -> JsonObject:
     with SqliteStore(home) as store:
-        terminal = json.loads(store.last_line("run_1") or "")
+        terminal = json.loads(store.events.last_line("run_1") or "")
     arrived: JsonObject = json.loads(terminal["result_text"])["metadata"]
     return arrived
 

@@ -25,7 +25,7 @@ class SlowToAnswerClaims(WatchedCoordinator):
         assignments = await super().claim(slots)
         for assignment in assignments:
             with SqliteStore(self._home) as store:
-                store.request_stop(assignment.run.run_id)
+                store.runs.request_stop(assignment.run.run_id)
             notify(self._home)
             await self._was_obeyed.wait()
         return assignments
@@ -55,4 +55,4 @@ def test_a_run_that_is_cancelled_while_it_is_being_claimed_is_cancelled(tmp_path
 
     assert slow[0].cancels == 1
     with SqliteStore(tmp_path) as store:
-        assert [state.run.status for state in store.list_states()] == ["cancelled"]
+        assert [state.run.status for state in store.runs.states()] == ["cancelled"]

@@ -38,9 +38,9 @@ def submit(home: Path, miniature: str, metadata: JsonObject | None = None) -> No
     executor = str(MINIATURES / f"{miniature}.py")
     session = Session("ses_1", timestamp(), executor, executor, str(home), {"name": "agent"}, profile=executor)
     with SqliteStore(home) as store:
-        store.add_session(session)
+        store.sessions.add(session)
         run = Run("run_1", "ses_1", "start", {"prompt": "hello"}, timestamp(), "queued")
-        store.enqueue(QueuedRun(run, executor, metadata=metadata))
+        store.queue.add(QueuedRun(run, executor, metadata=metadata))
 
 
 def work_off_one(

@@ -1,0 +1,258 @@
+"""The runs of a store: begun, searched and ended, whoever performs them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from ao_protocol.rejected_answers import RejectedAnswer
+from ao_runner.store.brief_fields import brief_parameters
+from ao_runner.store.columns import Stored, json_object, reading
+from ao_runner.store.engine import ConstraintBroken, Engine, Part, end_of_prefix
+from ao_runner.store.records import LAST, QueuedRun, Run, RunFilter, RunRecord, RunState, RunStatus, Session
+from ao_runner.store.run_figures import ONLY, contains
+from ao_runner.store.session_table import SessionTable
+from ao_runner.store.store_errors import (
+    NotHeld,
+    OfAnotherSession,
+    RowConflict,
+    RowDamaged,
+    SessionBusy,
+    SessionUnknown,
+)
+
+RUN: Final = Stored("run", Run)
+QUEUED: Final = Stored("run", QueuedRun)
+_STATE: Final = Stored("run", RunState)
+MOST_OF_A_SESSION: Final = 1_000
+"""Maximum number of runs of one session in a list of states."""
+_PREFIXED: Final = "run_id >= ? AND run_id < ?"
+
+
+class RunTable(Part):
+    """The runs: one row for each, with its state and its settings."""
+
+    def __init__(self, engine: Engine, sessions: SessionTable) -> None:
+        super().__init__(engine)
+        self._sessions = sessions
+
+    def insert(self, run: Run, values: Mapping[str, object]) -> None:
+        """Store a new run, whose columns have the values."""
+        own = dict.fromkeys(self._db.own_run_columns, (run.contract or {}).get("schema_name"))
+        self._db.insert("runs", {**values, **own})
+
+    def begin(self, run: Run, owner: str, new_session: Session | None = None) -> None:
+        """Store a new run that `owner` performs, together with the session that it begins, if any.
+
+        Raises:
+            SessionBusy: The session has an unfinished run.
+            SessionUnknown: The session was deleted.
+            RowConflict: The run exists.
+        """
+        try:
+            with self._db.transaction():
+                if new_session is not None:
+                    self._sessions.add(new_session)
+                self.insert(run, RUN.values(run) | {"owner": owner, "announced": 0})
+        except ConstraintBroken as error:
+            if error.kind == "reference":
+                raise SessionUnknown(run.session_id) from error
+            if error.kind == "one_running_run":
+                raise SessionBusy(run.session_id) from error
+            raise RowConflict(f"run {run.run_id}") from error
+
+    def end(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
+        """Store the end of a run."""
+        self._db.write(
+            "UPDATE runs SET status = ?, ended_at = ?, error_type = ? WHERE run_id = ?",
+            (status, ended_at, error_type, run_id),
+        )
+
+    def request_stop(self, run_id: str) -> RunStatus | None:
+        """Request a stop of a run and return its status, or None if there is no such run."""
+        rows = self._db.fetch(
+            "UPDATE runs SET stop_wanted = stop_wanted + 1 WHERE run_id = ? RETURNING status", (run_id,)
+        )
+        return rows[0][0] if rows else None
+
+    def add_record(self, run_id: str, record: RunRecord) -> None:
+        """Store the record of a run."""
+        self._db.write("UPDATE runs SET record = ? WHERE run_id = ?", (json.dumps(asdict(record)), run_id))
+
+    def find_record(self, run_id: str) -> RunRecord | None:
+        """Return the record of a run, or None if there is none yet.
+
+        Raises:
+            RowDamaged: The record cannot be read.
+        """
+        rows = self._db.fetch("SELECT record FROM runs WHERE run_id = ? AND record IS NOT NULL", (run_id,))
+        if not rows:
+            return None
+        with reading("run", rows[0], run_id):
+            values: dict[str, Any] = json_object("record", rows[0][0])
+            lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+            rejected = tuple(RejectedAnswer(**answer) for answer in values.get("rejected_answers", ()))
+            return RunRecord(**values | lists | {"rejected_answers": rejected})
+
+    def rejected_in(self, run_id: str) -> str | None:
+        """Return the run's id if rejected answers are kept in its record, else None.
+
+        Raises:
+            RowDamaged: the record cannot be read.
+        """
+        record = self.find_record(run_id)
+        return run_id if record is not None and record.rejected_answers else None
+
+    def find_id(self, session_id: str, wanted: str) -> str:
+        """Return the run of a session for an id: that of a run, a prefix of one, that of the session itself, or `last`.
+
+        Raises:
+            SessionUnknown: There is no match, or more than one.
+            OfAnotherSession: The match belongs to another session.
+        """
+        prefix = "" if wanted == LAST else wanted
+        rows = self._db.fetch(
+            "SELECT run_id FROM runs WHERE session_id = ? AND run_id >= ? AND run_id < ? ORDER BY rowid DESC",
+            (session_id, prefix, end_of_prefix(prefix)),
+        )
+        found = [run_id for (run_id,) in rows]
+        chosen = found[:1] if wanted == LAST or wanted in found else found
+        chosen = [wanted] if wanted in found else chosen
+        if not chosen and wanted != LAST:
+            owner, _ = self._sessions.resolve(wanted)
+            if owner != session_id:
+                raise OfAnotherSession(wanted, owner, session_id)
+            return self.find_id(session_id, LAST)
+        if len(chosen) != 1:
+            raise SessionUnknown(wanted, chosen[:5])
+        return str(chosen[0])
+
+    def of_sessions(self, *session_ids: str) -> list[Run]:
+        """Return the runs of sessions in order, in one query. Large parameters are brief, see `brief_fields`."""
+        source = f"runs WHERE session_id {self._db.among_sql} ORDER BY rowid"
+        brief = brief_parameters(self._db.beginning_sql)
+        return self._db.records(RUN, source, (self._db.listed(session_ids),), brief)
+
+    def states_of(self, *session_ids: str) -> list[RunState]:
+        """Return the newest runs of sessions, oldest first, in one query. Damaged rows go to `damage`.
+
+        Large parameters are brief, see `brief_fields`.
+        """
+        numbered = (
+            "SELECT rowid, row_number() OVER (PARTITION BY session_id ORDER BY rowid DESC) AS back"  # noqa: S608  # own
+            f" FROM runs WHERE session_id {self._db.among_sql}"
+        )
+        newest = f"rowid IN (SELECT rowid FROM ({numbered}) AS numbered WHERE back <= {MOST_OF_A_SESSION})"  # noqa: S608
+        return self.select(newest, self._db.listed(session_ids))
+
+    def states(self, *statuses: RunStatus) -> list[RunState]:
+        """Return the runs with one of the statuses, or all, oldest first. Damaged rows go to `damage`."""
+        if not statuses:
+            return self.select("1 = 1")
+        return self.select(f"status IN ({', '.join('?' * len(statuses))})", *statuses)
+
+    def find(self, beginning: str) -> list[RunState]:
+        """Return the run with an id, or the runs whose ids have that prefix, oldest first.
+
+        Raises:
+            RowDamaged: One of them is damaged.
+        """
+        found = self.select("run_id = ?", beginning, is_strict=True)
+        return found or self.select(_PREFIXED, beginning, end_of_prefix(beginning), is_strict=True)
+
+    def search(self, wanted: RunFilter) -> list[RunState]:
+        """Return the newest runs that fit a filter, newest first. Damaged rows go to `damage`.
+
+        Large parameters are brief, see `brief_fields`.
+        """
+        conditions: list[tuple[str, list[object]]] = [(f"{name} = ?", [value]) for name, value in wanted.equal.items()]
+        if wanted.before is not None:
+            conditions.append(("rowid < ?", [wanted.before]))
+        if wanted.agent is not None:
+            conditions.append(("session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)", [wanted.agent]))
+        if wanted.text is not None:
+            conditions.append(contains(wanted.text, self._db.tail_sql))
+        if wanted.statuses:
+            conditions.append((f"status {self._db.among_sql}", [self._db.listed(wanted.statuses)]))
+        condition = " AND ".join(["1 = 1", *(one for one, _ in conditions), *(ONLY[name] for name in wanted.only)])
+        values = [value for _, some in conditions for value in some]
+        return self.select(condition, *values, tail=f" DESC LIMIT {wanted.limit:d}")
+
+    def select(self, condition: str, *values: object, tail: str = "", is_strict: bool = False) -> list[RunState]:
+        """Return the runs that fit a condition, oldest first. Unless `is_strict`, large parameters are brief.
+
+        Raises:
+            RowDamaged: One of them is damaged, with `is_strict`. Otherwise, damaged rows go to `damage`.
+        """
+        of_session = "FROM sessions WHERE sessions.session_id = runs.session_id"
+        expressions = {
+            "last_seq": f"coalesce({self._db.last_seq_sql}, 0)",
+            "host": f"(SELECT host {of_session})",
+            "agent_name": f"coalesce((SELECT agent_name {of_session}), '')",
+            "number": "rowid",
+        } | ({} if is_strict else brief_parameters(self._db.beginning_sql))
+        source = f"runs WHERE {condition} ORDER BY rowid{tail}"
+        return self._db.records(_STATE, source, values, expressions, is_strict=is_strict)
+
+    def last(self, session_id: str, run_id: str | None = None) -> Run | None:
+        """Return the last run of a session, or the one with an id, or None.
+
+        Raises:
+            RowDamaged: The run cannot be read.
+        """
+        source = "runs WHERE session_id = ? AND run_id = coalesce(?, run_id) ORDER BY rowid DESC LIMIT 1"
+        found = self._db.records(RUN, source, (session_id, run_id), is_strict=True)
+        return found[0] if found else None
+
+    def first(self, session_id: str) -> Run:
+        """Return the run that began a session.
+
+        Raises:
+            RowDamaged: The run cannot be read, or is missing.
+        """
+        source = "runs WHERE session_id = ? ORDER BY rowid LIMIT 1"
+        if not (found := self._db.records(RUN, source, (session_id,), is_strict=True)):
+            raise RowDamaged("session", session_id, "its first run is missing")
+        return found[0]
+
+    def find_queued(self, run_id: str) -> QueuedRun:
+        """Return a run with the settings for it; of one that was not queued, with those of its session.
+
+        Raises:
+            SessionUnknown: There is no such run.
+            RowDamaged: The run cannot be read.
+        """
+        of_session = "SELECT coalesce(profile, executor_name) FROM sessions WHERE sessions.session_id = runs.session_id"
+        profile = f"coalesce(profile, ({of_session}))"
+        found = self._db.records(QUEUED, "runs WHERE run_id = ?", (run_id,), {"profile": profile}, is_strict=True)
+        if not found:
+            raise SessionUnknown(run_id)
+        return found[0]
+
+    def find_profile(self, run_id: str) -> str | None:
+        """Return the profile of a run."""
+        rows = self._db.fetch("SELECT profile FROM runs WHERE run_id = ?", (run_id,))
+        return rows[0][0] if rows else None
+
+    def find_successor(self, run_id: str) -> str | None:
+        """Return the run that repeats one: after a usage limit, or because somebody has run it again from a page."""
+        rows = self._db.fetch("SELECT run_id FROM runs WHERE succeeds = ?", (run_id,))
+        return rows[0][0] if rows else None
+
+    def note_repetition(self, run_id: str, of_run_id: str) -> None:
+        """Store that a run repeats another one, which has ended, in the column for copies after a usage limit."""
+        self._db.write("UPDATE runs SET succeeds = ? WHERE run_id = ?", (of_run_id, run_id))
+
+    def check_held(self, run_id: str, attempt: int, owner: str | None = None, *, or_ended: bool = False) -> None:
+        """Raise `NotHeld` unless a run is running with an attempt, of an owner if one is given; and lock its row."""
+        statement = f"SELECT status, attempt, owner FROM runs WHERE run_id = ?{self._db.lock_sql}"  # noqa: S608  # own words
+        rows = self._db.fetch(statement, (run_id,))
+        if not rows:
+            raise NotHeld(run_id, "unknown run")
+        ((status, current, current_owner),) = rows
+        if current != attempt:
+            raise NotHeld(run_id, f"attempt {current} has taken the place of attempt {attempt}")
+        if status != "running" and not or_ended:
+            raise NotHeld(run_id, f"it is {status}")
+        if owner not in {None, current_owner}:
+            raise NotHeld(run_id, "another worker performs an attempt with the same number")

@@ -1,0 +1,44 @@
+"""The named schemas of a store."""
+
+import json
+from typing import Final
+
+from ao_runner.store.columns import Stored
+from ao_runner.store.engine import Part
+from ao_runner.store.records import NamedSchema
+
+_SCHEMA: Final = Stored("schema", NamedSchema)
+_EXPRESSIONS: Final = {
+    "is_deleted": "deleted_at IS NOT NULL",
+    "used_by_runs": "(SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name)",
+}
+
+
+class SchemaTable(Part):
+    """The schemas that runs can refer to by name."""
+
+    def find(self, name: str) -> NamedSchema | None:
+        """Return the schema with a name.
+
+        Raises:
+            RowDamaged: The schema cannot be read.
+        """
+        found = self._db.records(_SCHEMA, "schemas WHERE name = ?", (name,), _EXPRESSIONS, is_strict=True)
+        return found[0] if found else None
+
+    def all(self) -> list[NamedSchema]:
+        """Return all named schemas, by name."""
+        return self._db.records(_SCHEMA, "schemas ORDER BY name", (), _EXPRESSIONS)
+
+    def put(self, named: NamedSchema) -> None:
+        """Store a schema under its name and replace an existing one."""
+        self._db.write(
+            "INSERT INTO schemas (name, description, schema, created_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,"
+            " created_at = excluded.created_at, deleted_at = NULL",
+            (named.name, named.description, json.dumps(named.schema, ensure_ascii=False), named.created_at),
+        )
+
+    def remove(self, name: str) -> None:
+        """Delete a name and its schema."""
+        self._db.write("DELETE FROM schemas WHERE name = ?", (name,))

@@ -1,0 +1,189 @@
+"""The errors of the store."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from ao_runner.errors import RunnerError
+
+
+@dataclass(eq=False)
+class NotHeld(RunnerError):
+    """A worker reports on a run that it does not hold."""
+
+    run_id: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} is not held by this worker: {self.reason}"
+
+
+@dataclass(eq=False)
+class SessionsOpen(RunnerError):
+    """Sessions have runs that are queued or running."""
+
+    session_ids: Sequence[str]
+
+    def __str__(self) -> str:
+        first = self.session_ids[0]
+        return (
+            f"nothing was deleted: a run is queued or running in {', '.join(self.session_ids)}; wait for its end,"
+            f" or cancel it with: ao cancel {first}"
+        )
+
+
+@dataclass(eq=False)
+class SessionUnknown(RunnerError):
+    """No session, or more than one, matches an id."""
+
+    wanted: str
+    candidates: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        if self.candidates:
+            return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates)}; give more of the id"
+        return f"there is no session or run {self.wanted!r}; `ao sessions` and `ao runs` list them"
+
+
+@dataclass(eq=False)
+class OfAnotherSession(RunnerError):
+    """An id is known, but belongs to another session than the one named with it."""
+
+    wanted: str
+    owner: str
+    session_id: str
+
+    def __str__(self) -> str:
+        return f"{self.wanted!r} is of session {self.owner}, not of {self.session_id}; name one of them only"
+
+
+@dataclass(eq=False)
+class SessionBusy(RunnerError):
+    """The session has an unfinished run: a conversation has one run at a time."""
+
+    session_id: str
+
+    def __str__(self) -> str:
+        return f"session {self.session_id} has a run that has not ended; follow it with: ao events {self.session_id} -f"
+
+
+@dataclass(eq=False)
+class RowDamaged(RunnerError):
+    """A row of the store cannot be read. `row_id` is the id of the run or session, or the number of the row."""
+
+    kind: str
+    row_id: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"the store's row of {self.kind} {self.row_id} is damaged: {self.reason}. Other rows can be read; restore"
+            " the store from a backup, or correct or delete this row with sqlite3"
+        )
+
+
+class Damage(dict[str, RowDamaged]):
+    """The damaged rows that lists have omitted, keyed by their error messages."""
+
+    def add(self, damaged: RowDamaged) -> None:
+        """Record a row, once."""
+        self[str(damaged)] = damaged
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Discard additions of the `with` block."""
+        before = dict(self)
+        try:
+            yield
+        finally:
+            self.clear()
+            self.update(before)
+
+
+@dataclass(eq=False)
+class RowConflict(RunnerError):
+    """A run or event with that id already exists."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is kept already; give it another id or number"
+
+
+@dataclass(eq=False)
+class StoreUnusable(RunnerError):
+    """The store cannot be opened, or was made by another version of this program. `path` is its file or server."""
+
+    path: Path | str
+    reason: str
+
+    def __str__(self) -> str:
+        if isinstance(self.path, str):
+            return f"cannot use {self.path}: {self.reason}"
+        return f"cannot use {self.path}: {self.reason}. Choose another folder with --home or AO_HOME"
+
+
+class StoreDamaged(StoreUnusable):
+    """The contents of the store's file cannot be read: pages, tables or columns are broken or missing."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is damaged: {self.reason}. Restore it from a backup, or save what is left with"
+            f" `sqlite3 {self.path} .recover`; until then choose another folder with --home or AO_HOME"
+        )
+
+
+@dataclass(eq=False)
+class StoreUnwritable(RunnerError):
+    """The store cannot be written: its disk is full or broken, or another process holds it."""
+
+    path: Path | str
+    reason: str
+    exit_code: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return (
+            f"cannot write to {self.path}: {self.reason}. Free disk space, make the folder writable, or choose another "
+            "one with --home or AO_HOME. An active run was stopped; the next ao command records its end"
+        )
+
+
+class StoreUnreachable(StoreUnwritable):
+    """The server of the store does not answer, or cannot write now."""
+
+    def __str__(self) -> str:
+        return f"cannot use {self.path}: {self.reason}. Check --store or AO_STORE and that the server runs, then retry"
+
+
+class StoreLocked(StoreUnwritable):
+    """Another session of the server uses a table that has to be changed."""
+
+    def __str__(self) -> str:
+        return f"cannot change {self.path}: another session uses its tables (see pg_stat_activity); retry when it ends"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that currently holds the write lock of a store."""
+
+    pid: int
+    is_stopped: bool
+
+
+@dataclass(eq=False)
+class StoreBusy(StoreUnwritable):
+    """Another process has held the write lock longer than the timeout."""
+
+    holder: Holder | None = None
+
+    def __str__(self) -> str:
+        match self.holder:
+            case Holder(pid=pid, is_stopped=True):
+                who = f"process {pid} holds the write lock and is suspended. Resume it: kill -CONT {pid}"
+            case Holder(pid=pid):
+                who = f"process {pid} does not release the write lock. Inspect it: ps -fp {pid}"
+            case None:
+                who = f"another process does not release the write lock. Find it: lsof {self.path}"
+        return f"cannot write to {self.path}: {who}; then retry. An active run was stopped"
