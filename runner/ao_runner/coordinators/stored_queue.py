@@ -11,7 +11,8 @@ from typing import Any, Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, parse_event
-from ao_protocol.framing import decode_object
+from ao_protocol.lifecycle import REQUEST_EVENTS
+from ao_protocol.raw_events import events_of_types
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.group_commit import GroupCommit, unavailable
 from ao_runner.coordinators.inbox import AskedRequests, new_stops
@@ -29,7 +30,6 @@ from ao_runner.runs.input_requests import PARKED
 from ao_runner.runs.lost_runs import RunSummary, end_lost_run, ending_behind, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.outcome import error_type_of, failed, status_of
 from ao_runner.runs.run_request import new_run_id, new_session_id
-from ao_runner.store.input_table import MARKS
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Wakeup
 from ao_runner.store.records import (
@@ -46,7 +46,6 @@ from ao_runner.store.records import (
     seconds_since,
     timestamp,
 )
-from ao_runner.store.run_figures import USAGE_MARK
 from ao_runner.store.store import Store
 from ao_runner.store.worker_table import Requests
 
@@ -57,6 +56,9 @@ LOOKS_PER_LEASE: Final = 3
 ASK_AGAIN_SECONDS: Final = 10.0
 BUSY_SECONDS: Final = 0.25
 """How long the event loop waits for another writer of the file before it continues and tries again later."""
+
+_REPORTS: Final = REQUEST_EVENTS | {"session_bound", "usage"}
+"""The types of the events that change more than the list of events."""
 
 Returned = TypeVar("Returned")
 
@@ -141,24 +143,24 @@ class StoreCoordinator:
 
     async def events(self, batch: EventBatch) -> int:
         """Store events, and what they report: the executor's own id of the session, usage, requests to a person."""
-        key, block = batch.key, b"\n".join(batch.lines)
-        is_bound, asks = b'"session_bound"' in block, any(mark in block for mark in MARKS)
-        owner = self._owner(key)
-        bound = [line for line in batch.lines if b'"session_bound"' in line] if is_bound else []
+        key, owner = batch.key, self._owner(batch.key)
+        reports = list(events_of_types(batch.lines, _REPORTS))
+        types = {event["event_type"] for event in reports}
+        asks = not types.isdisjoint(REQUEST_EVENTS)
 
         def keep() -> int:
             last = self._store.add_attempt_events(key.run_id, key.attempt, batch.first_seq, batch.lines, owner)
-            for document in map(decode_object, bound):
-                if document["event_type"] == "session_bound":
-                    self._store.bind_session(str(document["session_id"]), str(document["executor_session_id"]))
-            if USAGE_MARK in block and last == batch.last_seq:  # else it is a repetition
+            for event in reports:
+                if event["event_type"] == "session_bound":
+                    self._store.bind_session(str(event["session_id"]), str(event["executor_session_id"]))
+            if "usage" in types and last == batch.last_seq:  # else it is a repetition
                 self._store.note_usage(key.run_id, batch.lines)
             if asks:
                 self._store.note_requests(key.run_id, batch.lines)
             return last
 
         last = await self._held(key, keep)
-        self._asked.note(key.run_id, batch.lines)
+        self._asked.note(key.run_id, reports)
         if asks:
             self._wakeup.notify()  # somebody may watch for requests
         self._note_acknowledged(key, last)
@@ -387,7 +389,7 @@ class StoreCoordinator:
 
     async def _new_answers(self) -> tuple[InputAnswer, ...]:
         """Return the answers to requests of this worker's runs that were not returned yet."""
-        if not self._asked.open:
+        if not self._asked:
             return ()
         try:
             found = await self._commits.alone(lambda: self._store.answers_for(self._offer.owner))

@@ -1,7 +1,7 @@
 """End runs whose runner died as `attempt_lost`, so that every run ends exactly once."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -22,6 +22,8 @@ from ao_protocol.events import (
     ToolFinished,
     parse_event,
 )
+from ao_protocol.lifecycle import CALL_EVENTS, note_calls
+from ao_protocol.raw_events import events_of_types
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
@@ -45,11 +47,7 @@ EVENTS_AT_ONCE: Final = 1000
 MOST_UNBEGUN_ATTEMPTS: Final = 5
 """Number of the attempt after which a run that did not begin is not queued again: it may be what ends its workers."""
 
-_RUN_STARTED: Final = b'"run_started"'
-_TOOL_STARTED: Final = b'"tool_started"'
-_TOOL_FINISHED: Final = b'"tool_finished"'
-_INPUT_REQUESTED: Final = b'"input_requested"'
-_INPUT_RESOLVED: Final = b'"input_resolved"'
+_SUMMED_UP: Final = CALL_EVENTS | {"run_started"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,48 +94,17 @@ class RunSummary:
         )
 
     def after(self, lines: Sequence[bytes]) -> "RunSummary":
-        """Return the summary after some more events."""
-        summary = replace(self, open_tools=dict(self.open_tools))
-        block = b"\n".join(lines)
-        telling = [mark for mark in self._marks() if mark in block]
-        if _TOOL_STARTED in telling and _TOOL_FINISHED not in telling:
-            telling.append(_TOOL_FINISHED)
-        if _INPUT_REQUESTED in telling and _INPUT_RESOLVED not in telling:
-            telling.append(_INPUT_RESOLVED)
-        for line in lines if telling else ():
-            if any(mark in line for mark in telling):
-                with suppress(ValueError, RecursionError):  # delivery reports a line that is not an event
-                    summary = summary._after_one(json.loads(line))
-        return summary
-
-    def _marks(self) -> Iterator[bytes]:
-        """Yield the marks to search for; each search of a block takes time, and most would find nothing."""
-        yield _TOOL_STARTED
-        yield _INPUT_REQUESTED
-        if self.open_requests:
-            yield _INPUT_RESOLVED
-        if self.open_tools:
-            yield _TOOL_FINISHED
-        if self.executor_name == self.executor_version == "unknown":
-            yield _RUN_STARTED
-
-    def _after_one(self, document: dict[str, object]) -> "RunSummary":
-        """Return the summary after one event. Update the tools in place, since a copy for each event is too slow."""
-        match document:
-            case {"event_type": "run_started", "session_id": str(session_id), "executor": dict(executor)}:
-                name, version = str(executor.get("name")), str(executor.get("version"))
-                return replace(self, session_id=session_id, executor_name=name, executor_version=version)
-            case {"event_type": "tool_started", "tool_call_id": str(call), "tool_name": str(name)}:
-                self.open_tools[call] = name
-            case {"event_type": "tool_finished", "tool_call_id": str(call)}:
-                self.open_tools.pop(call, None)
-            case {"event_type": "input_requested", "request_id": str(request)}:
-                return replace(self, open_requests=(*self.open_requests, request))
-            case {"event_type": "input_resolved", "request_id": str(request)}:
-                return replace(self, open_requests=tuple(one for one in self.open_requests if one != request))
-            case _:
-                pass
-        return self
+        """Return the summary after some more events. Delivery reports a line that is not an event."""
+        summary, open_tools = self, dict(self.open_tools)
+        requests = dict.fromkeys(self.open_requests, True)
+        for event in events_of_types(lines, _SUMMED_UP):
+            note_calls(event, open_tools, requests)
+            match event:
+                case {"event_type": "run_started", "session_id": str(session_id), "executor": dict(executor)}:
+                    name, version = str(executor.get("name")), str(executor.get("version"))
+                    summary = RunSummary(session_id, name, version)
+        open_requests = tuple(request for request, is_open in requests.items() if is_open)
+        return replace(summary, open_tools=open_tools, open_requests=open_requests)
 
 
 def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str]:

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from ao_protocol.framing import decode_object
+from ao_protocol.lifecycle import REQUEST_EVENTS
+from ao_protocol.raw_events import events_of_types
 from ao_protocol.wire import JsonObject
 from ao_runner.store.engine import Engine, Row, json_object, reading
 
-MARKS: Final = (b'"input_requested"', b'"input_resolved"')
 _WAITS: Final = (
     "answer IS NULL AND (outcome IS NULL OR parked = 1)"  # the condition of the index
     " AND EXISTS (SELECT 1 FROM runs AS asking WHERE asking.run_id = inputs.run_id"
@@ -54,10 +54,7 @@ class InputTable(Engine):
 
     def note_requests(self, run_id: str, lines: Sequence[bytes]) -> None:
         """Store the requests that events of a run open and resolve. Repeated events change nothing."""
-        for line in lines:
-            if not any(mark in line for mark in MARKS):
-                continue
-            event: dict[str, Any] = dict(decode_object(line))
+        for event in events_of_types(lines, REQUEST_EVENTS):
             if event["event_type"] == "input_requested":
                 fields = {name: value for name, value in event.items() if name not in _ENVELOPE}
                 self.write(
@@ -66,7 +63,7 @@ class InputTable(Engine):
                     " fields = excluded.fields",
                     (run_id, event["request_id"], event["timestamp"], json.dumps(fields, ensure_ascii=False)),
                 )
-            elif event["event_type"] == "input_resolved":
+            else:
                 self.write(
                     "UPDATE inputs SET outcome = ? WHERE run_id = ? AND request_id = ?",
                     (event["outcome"], run_id, event["request_id"]),

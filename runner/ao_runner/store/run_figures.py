@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ao_protocol.events import Usage, UsageFigures, parse_event
+from ao_protocol.events import UsageFigures
+from ao_protocol.raw_events import events_of_types
 from ao_runner.store.engine import Engine
 
-USAGE_MARK: Final = b'"usage"'
-"""Is in every line with a `usage` event, and in few others."""
 NEWEST_RUNS: Final = 10_000
 """Number of newest runs that figures are about, so that an old store costs no more."""
 ONLY: Final = {
@@ -67,8 +66,8 @@ class RunFigures(Engine):
 
     def note_usage(self, run_id: str, lines: Sequence[bytes]) -> None:
         """Store what the last `usage` event among some events of a run tells; its end need not tell it."""
-        bodies = (parse_event(line).body for line in reversed(lines) if USAGE_MARK in line)
-        self.record_usage(run_id, next((body for body in bodies if isinstance(body, Usage)), None))
+        last = next(events_of_types(reversed(lines), {"usage"}), None)
+        self.record_usage(run_id, None if last is None else UsageFigures.model_validate(last))
 
     def usage_of(self, run_ids: Sequence[str]) -> dict[str, UsageFigures]:
         """Return what runs have used. Those that reported nothing are absent."""
