@@ -3,32 +3,15 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from itertools import islice
 from typing import Final
 
 from pydantic import JsonValue
 
-from ao_protocol.events import (
-    Body,
-    Failure,
-    InputRequested,
-    InputResolved,
-    InvalidEvent,
-    Log,
-    Message,
-    MessageDelta,
-    OutputValidation,
-    Result,
-    RetryScheduled,
-    RunStarted,
-    SessionBound,
-    TextBlock,
-    ToolFinished,
-    ToolStarted,
-    VendorEvent,
-    parse_event,
-)
+from ao_protocol.events import InvalidEvent
+from ao_protocol.short_text import Excerpt, begin_of_text, shorten, shorten_line
+from ao_runner.runs import narration
+from ao_runner.runs.narration import event_for_people
 from ao_runner.store.brief_fields import begin_of
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
@@ -45,14 +28,8 @@ CHARACTERS_OF_TEXT: Final = 2_000
 LINES_OF_TEXT: Final = 60
 CHARACTERS_OF_VALUE: Final = 2_000
 CHARACTERS_OF_LINE: Final = 160
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """The begin of a text, and the number of characters that it lacks."""
-
-    text: str
-    missing: int = 0
+CHARACTERS_OF_POINT: Final = 300
+MOST_POINTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +38,7 @@ class Shown:
 
     kind: str
     who: str
-    text: Excerpt = Excerpt("")
+    text: Excerpt
     value: Excerpt | None = None
     points: Sequence[str] = ()
     state: str = ""
@@ -103,20 +80,18 @@ class Window:
 
 def cut(text: str, most: int = CHARACTERS_OF_TEXT) -> Excerpt:
     """Return the begin of a text."""
-    text = text.replace("\r\n", "\n")
-    kept = "\n".join(text[:most].split("\n")[:LINES_OF_TEXT])
-    return Excerpt(kept, len(text) - len(kept))
+    return begin_of_text(text, most, LINES_OF_TEXT)
 
 
-def pretty(value: JsonValue, most: int = CHARACTERS_OF_VALUE) -> Excerpt:
+def pretty(value: object, most: int = CHARACTERS_OF_VALUE) -> Excerpt:
     """Return the begin of a value as indented JSON; a text stays as it is."""
     return cut(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False), most)
 
 
-def in_one_line(value: JsonValue) -> Excerpt:
+def in_one_line(value: JsonValue) -> str:
     """Return the begin of a value on one line."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return Excerpt(" ".join(text[: 2 * CHARACTERS_OF_LINE].split())[:CHARACTERS_OF_LINE])
+    return shorten_line(text[: 4 * CHARACTERS_OF_LINE], CHARACTERS_OF_LINE)
 
 
 def asked_in(parameters: Mapping[str, JsonValue]) -> JsonValue:
@@ -127,104 +102,31 @@ def asked_in(parameters: Mapping[str, JsonValue]) -> JsonValue:
 def entry_of(event: LoggedEvent, states: Mapping[str, RunState]) -> Entry | None:
     """Return an event as an entry; None if it says nothing to people."""
     try:
-        parsed = parse_event(event.line.encode(errors="replace"))
+        parsed = event_for_people(event.line.encode(errors="replace"))
     except InvalidEvent:
         return Entry(event.id, event.run_id, "", Shown("log", "event", cut(event.line)))
-    shown = _shown(parsed.body)
-    if shown is None:
+    told = narration.entry_of(parsed.body)
+    if told.weight == "quiet":
         return None
-    if isinstance(parsed.body, RunStarted) and (state := states.get(event.run_id)) is not None:
-        shown = Shown(shown.kind, shown.who, shown.text, pretty(asked_in(state.run.parameters), CHARACTERS_OF_TEXT))
+    shown = shown_of(told)
+    if told.kind == "start" and (state := states.get(event.run_id)) is not None:
+        shown = replace(shown, value=pretty(asked_in(state.run.parameters), CHARACTERS_OF_TEXT))
     return Entry(event.id, event.run_id, parsed.envelope.timestamp, shown)
 
 
-@singledispatch
-def _shown(body: Body) -> Shown | None:
-    return None  # usage and heartbeats
-
-
-def _text_of(content: Sequence[object]) -> str:
-    return "\n".join(block.text if isinstance(block, TextBlock) else f"[{block}]" for block in content)
-
-
-@_shown.register
-def _(body: RunStarted) -> Shown:
-    return Shown("start", "Run started", Excerpt(f"{body.executor.name} {body.executor.version}"))
-
-
-@_shown.register
-def _(body: SessionBound) -> Shown:
-    return Shown("log", "Session", Excerpt(" · ".join(filter(None, [body.model, body.executor_session_id]))))
-
-
-@_shown.register
-def _(body: Message) -> Shown:
-    return Shown("message", body.role, cut(_text_of(body.content)), message_id=body.message_id)
-
-
-@_shown.register
-def _(body: MessageDelta) -> Shown:
-    return Shown("delta", body.role, cut(_text_of(body.content)), message_id=body.message_id)
-
-
-@_shown.register
-def _(body: ToolStarted) -> Shown:
-    return Shown("tool", body.tool_name, in_one_line(body.tool_input), pretty(body.tool_input))
-
-
-@_shown.register
-def _(body: ToolFinished) -> Shown:
-    value = body.tool_output if body.error is None else body.error
-    state = "" if body.status == "completed" else "bad"
-    return Shown("tool", body.tool_name, in_one_line(value), pretty(value), state=state, label=body.status)
-
-
-@_shown.register
-def _(body: OutputValidation) -> Shown:
-    if body.valid:
-        return Shown("check", "Answer", Excerpt(f"attempt {body.attempt}: valid"), state="good")
-    text = f"attempt {body.attempt}: not valid, retries left: {body.retries_left}"
-    return Shown("check", "Answer", Excerpt(text), points=[cut(one, 300).text for one in body.errors[:20]], state="bad")
-
-
-@_shown.register
-def _(body: RetryScheduled) -> Shown:
-    text = f"again in {body.delay_seconds:g} s: {body.error.type}: {body.error.message}"
-    return Shown("log", f"Attempt {body.attempt}", cut(text))
-
-
-@_shown.register
-def _(body: Log) -> Shown:
-    return Shown("log", body.level, cut(body.message), state="bad" if body.level == "error" else "")
-
-
-@_shown.register
-def _(body: InputRequested) -> Shown:
-    return Shown("check", "Question", cut(body.title), None if body.schema_ is None else pretty(body.schema_))
-
-
-@_shown.register
-def _(body: InputResolved) -> Shown:
-    by = {"person": "by a person", "policy": "because the run ended", "timeout": "nobody answered in time"}[body.by]
-    return Shown("check", body.outcome.capitalize(), cut(by), state="good" if body.outcome == "accepted" else "bad")
-
-
-@_shown.register
-def _(body: Result) -> Shown:
-    text = cut(body.result_text or "")
-    return Shown("end", "Result", text, None if body.result_data is None else pretty(body.result_data), state="good")
-
-
-@_shown.register
-def _(body: Failure) -> Shown:
-    text = cut(f"{body.error.type}: {body.error.message}")
-    points = [cut(one, 300).text for one in (body.error.validation_errors or [])[:20]]
-    return Shown("end", body.status.capitalize(), text, points=points, state="bad")
-
-
-@_shown.register
-def _(body: VendorEvent) -> Shown:
-    return Shown("log", body.event_type, in_one_line(body.fields), pretty(body.fields))
+def shown_of(told: narration.NarrationEntry) -> Shown:
+    """Return what a timeline shows of an entry."""
+    is_brief = told.kind in {"tool", "other"}
+    return Shown(
+        kind="log" if told.kind == "other" else told.kind,
+        who=told.title,
+        text=Excerpt(in_one_line(told.text)) if is_brief else cut(told.text),
+        value=None if told.value is narration.NOTHING else pretty(told.value),
+        points=[shorten(point, CHARACTERS_OF_POINT) for point in told.points[:MOST_POINTS]],
+        state={"good": "good", "fault": "bad", "error": "bad"}.get(told.severity, ""),
+        label=told.label,
+        message_id=told.message_id,
+    )
 
 
 def window_of(store: Store, states: Sequence[RunState], until: tuple[str, int] | None) -> Window:
