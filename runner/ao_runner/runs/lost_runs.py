@@ -48,6 +48,7 @@ MOST_UNBEGUN_ATTEMPTS: Final = 5
 """Number of the attempt after which a run that did not begin is not queued again: it may be what ends its workers."""
 
 _SUMMED_UP: Final = CALL_EVENTS | {"run_started"}
+_BEGINNING: Final = frozenset({"run_started", "tool_started", "input_requested"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ class RunSummary:
 
     def after(self, lines: Sequence[bytes]) -> "RunSummary":
         """Return the summary after some more events. Delivery reports a line that is not an event."""
+        if not self.open_tools and not self.open_requests and not any(events_of_types(lines, _BEGINNING)):
+            return self
         summary, open_tools = self, dict(self.open_tools)
         requests = dict.fromkeys(self.open_requests, True)
         for event in events_of_types(lines, _SUMMED_UP):

@@ -41,7 +41,7 @@ from ao_protocol.framing import decode_object
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import NOT_DESCRIBED
 
-Kind: TypeAlias = Literal["start", "message", "delta", "tool", "check", "log", "other", "end"]
+Kind: TypeAlias = Literal["start", "message", "delta", "tool", "check", "log", "end"]
 Severity: TypeAlias = Literal["plain", "dim", "good", "warning", "fault", "error"]
 """A warning needs attention, after a fault the run goes on, and an error ends it or is as bad."""
 Weight: TypeAlias = Literal["line", "detail", "quiet"]
@@ -145,7 +145,7 @@ def entry_of(body: Body) -> NarrationEntry:
     brief = _brief(fields)
     line = f"{body.event_type} {brief}".rstrip()
     weight: Weight = "detail" if body.event_type.startswith("_") else "line"
-    return NarrationEntry("other", body.event_type, brief, line, weight=weight, value=fields)
+    return NarrationEntry("log", body.event_type, brief, line, weight=weight, value=fields)
 
 
 @entry_of.register

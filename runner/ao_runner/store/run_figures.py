@@ -66,7 +66,7 @@ class RunFigures(Engine):
 
     def note_usage(self, run_id: str, lines: Sequence[bytes]) -> None:
         """Store what the last `usage` event among some events of a run tells; its end need not tell it."""
-        last = next(events_of_types(reversed(lines), {"usage"}), None)
+        last = next(events_of_types(lines[::-1], {"usage"}), None)
         self.record_usage(run_id, None if last is None else UsageFigures.model_validate(last))
 
     def usage_of(self, run_ids: Sequence[str]) -> dict[str, UsageFigures]:

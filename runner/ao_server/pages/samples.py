@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import JsonValue
-
 from ao_protocol.contracts import check_schema
 from ao_protocol.wire import JsonObject
 from ao_server.pages.form_fields import resolved
@@ -26,7 +24,7 @@ OF_KEYWORDS: Final = {
 """The keywords by which a schema without a type is taken for one of these types; others are of a text."""
 
 
-def sample_of(schema: JsonObject) -> JsonValue:
+def sample_of(schema: JsonObject) -> Any:  # noqa: ANN401  # any JSON
     """Return a value that a schema names, or one of its type with its members, in bounded time.
 
     Patterns, conditions and dependencies are not looked at.
@@ -70,7 +68,7 @@ class _Sampler:
         if levels <= 0 or self.left <= 0:
             return rules
         alternatives = [rules[name] for name in ("anyOf", "oneOf") if name in rules]
-        first = [next((one for one in choices if one is not False), {}) for choices in alternatives]
+        first: list[Any] = [next((one for one in choices if one is not False), {}) for choices in alternatives]
         for part in [*rules.get("allOf", []), *first]:
             more = self._joined(part, levels - 1)
             for name in ("properties", "required"):

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from ao_protocol.events import InvalidEvent
 from ao_protocol.short_text import Excerpt, begin_of_text, shorten, shorten_line
 from ao_runner.runs import narration
-from ao_runner.runs.narration import event_for_people
+from ao_runner.runs.narration import NOTHING, NarrationEntry, event_for_people
 from ao_runner.store.brief_fields import begin_of
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
@@ -30,32 +30,17 @@ CHARACTERS_OF_VALUE: Final = 2_000
 CHARACTERS_OF_LINE: Final = 160
 CHARACTERS_OF_POINT: Final = 300
 MOST_POINTS: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What an entry shows: its kind, who did something, a line or text, and a value to open."""
-
-    kind: str
-    who: str
-    text: Excerpt
-    value: Excerpt | None = None
-    points: Sequence[str] = ()
-    state: str = ""
-    """`good`, `bad` or nothing."""
-    label: str = ""
-    """In front of the text."""
-    message_id: str = ""
+STATES: Final = {"good": "good", "fault": "bad", "error": "bad"}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event in a timeline."""
+    """An event in a timeline: what it says to people, cut to a bounded size."""
 
     id: EventPosition
     run_id: str
     time: str
-    shown: Shown
+    told: NarrationEntry
 
     @property
     def html(self) -> str:
@@ -65,7 +50,30 @@ class Entry:
     @property
     def message(self) -> tuple[str, str]:
         """The run and the id of a message or of its pieces: another run may have a message with the same id."""
-        return self.run_id, self.shown.message_id
+        return self.run_id, self.told.message_id
+
+    @property
+    def text(self) -> Excerpt:
+        """The begin of its text, on one line if there is a value to open; all of the pieces of a message."""
+        if self.told.kind == "delta":
+            return Excerpt(self.told.text)
+        is_line = self.told.kind in {"tool", "log"} and self.told.value is not NOTHING
+        return Excerpt(in_one_line(self.told.text)) if is_line else cut(self.told.text)
+
+    @property
+    def value(self) -> Excerpt | None:
+        """The begin of its value; None if there is none."""
+        return None if self.told.value is NOTHING else pretty(self.told.value)
+
+    @property
+    def points(self) -> list[str]:
+        """The begin of its first points."""
+        return [shorten(point, CHARACTERS_OF_POINT) for point in self.told.points[:MOST_POINTS]]
+
+    @property
+    def state(self) -> str:
+        """`good`, `bad` or nothing."""
+        return STATES.get(self.told.severity, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,29 +112,13 @@ def entry_of(event: LoggedEvent, states: Mapping[str, RunState]) -> Entry | None
     try:
         parsed = event_for_people(event.line.encode(errors="replace"))
     except InvalidEvent:
-        return Entry(event.id, event.run_id, "", Shown("log", "event", cut(event.line)))
+        return Entry(event.id, event.run_id, "", NarrationEntry("log", "event", event.line))
     told = narration.entry_of(parsed.body)
     if told.weight == "quiet":
         return None
-    shown = shown_of(told)
     if told.kind == "start" and (state := states.get(event.run_id)) is not None:
-        shown = replace(shown, value=pretty(asked_in(state.run.parameters), CHARACTERS_OF_TEXT))
-    return Entry(event.id, event.run_id, parsed.envelope.timestamp, shown)
-
-
-def shown_of(told: narration.NarrationEntry) -> Shown:
-    """Return what a timeline shows of an entry."""
-    is_brief = told.kind in {"tool", "other"}
-    return Shown(
-        kind="log" if told.kind == "other" else told.kind,
-        who=told.title,
-        text=Excerpt(in_one_line(told.text)) if is_brief else cut(told.text),
-        value=None if told.value is narration.NOTHING else pretty(told.value),
-        points=[shorten(point, CHARACTERS_OF_POINT) for point in told.points[:MOST_POINTS]],
-        state={"good": "good", "fault": "bad", "error": "bad"}.get(told.severity, ""),
-        label=told.label,
-        message_id=told.message_id,
-    )
+        told = replace(told, value=asked_in(state.run.parameters))
+    return Entry(event.id, event.run_id, parsed.envelope.timestamp, told)
 
 
 def window_of(store: Store, states: Sequence[RunState], until: tuple[str, int] | None) -> Window:
@@ -163,12 +155,12 @@ def _read(
     session_id = states[0].run.session_id
     found = [*islice(_before(events_after(store, session_id, begin, of_run), until), most)]
     entries = with_joined_pieces([entry for event in found if (entry := entry_of(event, by_id)) is not None])
-    incomplete = {entry.message for entry in entries if entry.shown.kind == "delta"}
+    incomplete = {entry.message for entry in entries if entry.told.kind == "delta"}
     if until is not None and incomplete:
         behind = islice(events_after(store, session_id, found[-1].id, of_run), MOST_READ)
         later = (entry_of(event, by_id) for event in behind)
-        whole = {entry.message for entry in later if entry is not None and entry.shown.kind == "message"}
-        entries = [entry for entry in entries if entry.shown.kind != "delta" or entry.message not in whole]
+        whole = {entry.message for entry in later if entry is not None and entry.told.kind == "message"}
+        entries = [entry for entry in entries if entry.told.kind != "delta" or entry.message not in whole]
     return found, entries
 
 
@@ -195,20 +187,15 @@ def _before(events: Iterator[LoggedEvent], until: tuple[str, int] | None) -> Ite
 
 def with_joined_pieces(entries: Sequence[Entry]) -> list[Entry]:
     """Return the entries without the pieces of messages that are among them; other pieces of a message are joined."""
-    whole = {entry.message for entry in entries if entry.shown.kind == "message"}
+    whole = {entry.message for entry in entries if entry.told.kind == "message"}
     joined: list[Entry] = []
     for entry in entries:
-        if entry.shown.kind == "delta" and entry.message in whole:
+        is_piece, last = entry.told.kind == "delta", joined[-1] if joined else None
+        if is_piece and entry.message in whole:
             continue
-        last = joined[-1] if joined else None
-        if (
-            entry.shown.kind == "delta"
-            and last is not None
-            and last.shown.kind == "delta"
-            and last.message == entry.message
-        ):
-            text = (last.shown.text.text + entry.shown.text.text)[-CHARACTERS_OF_PIECES:]
-            joined[-1] = replace(last, shown=replace(last.shown, text=Excerpt(text)))
+        if is_piece and last is not None and last.told.kind == "delta" and last.message == entry.message:
+            text = (last.told.text + entry.told.text)[-CHARACTERS_OF_PIECES:]
+            joined[-1] = replace(last, told=replace(last.told, text=text))
         else:
             joined.append(entry)
     return joined

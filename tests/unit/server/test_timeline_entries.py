@@ -10,7 +10,7 @@ from ao_protocol.wire import WireModel
 from ao_runner.cli.run_progress import Line, Narrator
 from ao_runner.runs.narration import NOTHING, entry_of, event_for_people
 from ao_server.event_log import EventPosition, LoggedEvent
-from ao_server.pages.timeline import Entry, Shown, shown_of
+from ao_server.pages.timeline import Entry
 from ao_server.pages.timeline import entry_of as entry_of_page
 
 ENVELOPE: dict[str, Any] = {"session_id": "s", "run_id": "r", "seq": 1, "timestamp": "2026-01-01T00:00:00Z"}
@@ -42,7 +42,7 @@ def test_an_event_type_that_nobody_knows_is_shown_at_a_terminal_and_on_a_page() 
     assert Narrator().tell(event_for_people(line)) == [Line("·", "thought What if not?")]
     entry = on_page(line)
     assert entry is not None
-    assert (entry.shown.kind, entry.shown.who, entry.shown.text.text) == ("log", "thought", "What if not?")
+    assert (entry.told.kind, entry.told.title, entry.text.text) == ("log", "thought", "What if not?")
     assert "thought" in entry.html
     assert "What if" in entry.html
 
@@ -52,10 +52,8 @@ def test_a_type_of_the_protocol_without_an_entry_is_shown_like_one_that_nobody_k
     event = Event.model_construct(envelope=Envelope(**ENVELOPE), body=body)
 
     assert Narrator().tell(event) == [Line("·", "thought Hm")]
-    shown = shown_of(entry_of(body))
-    assert (shown.kind, shown.who, shown.text.text) == ("log", "thought", "Hm")
-    assert shown.value is not None
-    assert shown.value.text == '{\n  "text": "Hm"\n}'
+    entry = entry_of(body)
+    assert (entry.kind, entry.title, entry.text, entry.value) == ("log", "thought", "Hm", {"text": "Hm"})
 
 
 def test_only_a_page_shows_an_event_of_a_vendor() -> None:
@@ -64,7 +62,7 @@ def test_only_a_page_shows_an_event_of_a_vendor() -> None:
     assert Narrator().tell(event_for_people(line)) == []
     entry = on_page(line)
     assert entry is not None
-    assert (entry.shown.who, entry.shown.text.text) == ("_acme/thing", "1")
+    assert (entry.told.title, entry.text.text) == ("_acme/thing", "1")
 
 
 def test_both_tell_a_verdict_in_the_same_words() -> None:
@@ -74,7 +72,7 @@ def test_both_tell_a_verdict_in_the_same_words() -> None:
     assert [one.text for one in Narrator().tell(event_for_people(line))] == [words, "  $.a: no"]
     entry = on_page(line)
     assert entry is not None
-    assert (entry.shown.text.text, list(entry.shown.points), entry.shown.state) == (words, ["$.a: no"], "bad")
+    assert (entry.text.text, entry.points, entry.state) == (words, ["$.a: no"], "bad")
 
 
 @pytest.mark.parametrize(
@@ -88,8 +86,7 @@ def test_a_line_that_is_no_event_of_any_version_is_refused_and_shown_as_it_is_on
 
     entry = on_page(line)
     assert entry is not None
-    assert entry.shown == Shown("log", "event", entry.shown.text)
-    assert entry.shown.text.text == line.decode()
+    assert (entry.told.title, entry.text.text, entry.value) == ("event", line.decode(), None)
 
 
 @pytest.mark.parametrize("event_type", ["usage", "heartbeat"])
