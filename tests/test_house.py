@@ -33,6 +33,14 @@ def test_no_pattern_has_a_possessive_group() -> None:
     assert [name for name, text in MODULES.items() if re.search(r"\(\?:.*\)[*+?]\+", text)] == []
 
 
+def test_text_for_people_is_cut_in_one_module() -> None:
+    # A slice next to the mark, in a text or added to it: f"{text[:80]}…", text[:80] + "…".
+    cut = re.compile(r"""\[[^]\n]*:[^]\n]*\]\s*(?:\}|\+|and|if)[ f]*["']? ?…|…["'] ?\+|… ?\{[^}\n]*\[[^]\n]*:""")
+    stands_by_itself = {"protocol/ao_model_simulator/playback.py", "protocol/ao_model_simulator/script.py"}
+
+    assert {name for name, text in MODULES.items() if cut.search(text)} == stands_by_itself
+
+
 def test_the_schemas_of_wire_documents_are_generated_from_the_models() -> None:
     script = ROOT / ".ci" / "schemas"
     made = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, timeout=100, check=False)

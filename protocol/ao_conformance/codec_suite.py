@@ -21,6 +21,7 @@ from ao_conformance.driver.transcript import OutputLine, Transcript, shown
 from ao_conformance.tally import KnownFailing, requirement_result
 from ao_conformance.vectors import Document, Vector, requirements_by_id
 from ao_conformance.verdict import Finding, SuiteResult, TranscriptEntry, VectorResult, Verdict, worst
+from ao_protocol.short_text import shorten_with_length
 
 AS_SET: Final = frozenset({"problem_at"})
 """Names of fields whose lists are compared as sets: order and repetitions do not matter."""
@@ -263,8 +264,7 @@ def _object_difference(expected: Document, found: Document, place: str) -> str |
 
 def short(value: object) -> str:
     """Return the `repr` of a value, shortened if it is long."""
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
+    return shorten_with_length(repr(value), SHOWN_CHARACTERS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from ao_protocol.short_text import shorten_with_length
+
 
 def difference(expected: Any, found: Any, place: str = "$") -> str | None:  # noqa: ANN401  # any JSON
     """Return a sentence about the first difference, or None. Objects may have additional fields."""
@@ -71,8 +73,7 @@ def _versions(texts: Sequence[object]) -> list[tuple[int, ...]]:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}… ({len(text)} characters)"
+    return shorten_with_length(repr(value), 200)
 
 
 Word = tuple[Callable[[Any, Any], bool], Callable[[Any], str]]

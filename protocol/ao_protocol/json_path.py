@@ -4,6 +4,8 @@ import json
 import re
 from typing import Final
 
+from ao_protocol.short_text import shorten
+
 ROOT: Final = "$"
 MAX_KEY_CHARACTERS: Final = 80
 
@@ -17,8 +19,7 @@ def below(place: str, key: str | int) -> str:
     """
     if isinstance(key, int):
         return f"{place}[{key}]"
-    if len(key) > MAX_KEY_CHARACTERS:
-        return f"{place}[{_quoted(key[:MAX_KEY_CHARACTERS] + '…')}]"
+    key = shorten(key, MAX_KEY_CHARACTERS)
     return f"{place}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{place}[{_quoted(key)}]"
 
 

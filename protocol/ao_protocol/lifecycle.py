@@ -117,8 +117,12 @@ TRANSITIONS: Final[dict[Phase, dict[str, Phase]]] = {
     },
     Phase.ENDED: {},
 }
-_PAIRED: Final = frozenset({"tool_started", "tool_finished", "input_requested", "input_resolved", "result", "failure"})
-"""Event types that begin or end a tool call or a request, or are not allowed while one is open."""
+REQUEST_EVENTS: Final = frozenset({"input_requested", "input_resolved"})
+"""Event types that open or close a request to a person."""
+CALL_EVENTS: Final = frozenset({"tool_started", "tool_finished"}) | REQUEST_EVENTS
+"""Event types that open or close a tool call or a request."""
+_PAIRED: Final = CALL_EVENTS | {"result", "failure"}
+"""Event types that open or close a tool call or a request, or are not allowed while one is open."""
 
 
 class LifecycleError(ValueError):
@@ -202,6 +206,23 @@ def advance(phase: Phase, event_type: str) -> Phase:
         return TRANSITIONS[phase][kind]
     except KeyError:
         raise EventOutOfOrder(phase, event_type) from None
+
+
+def note_calls(event: Mapping[str, Any], open_tools: dict[str, str], requests: dict[str, bool]) -> None:
+    """Take note of a tool call or a request that an event opens or closes. Other and incomplete objects change nothing.
+
+    Args:
+        event: The flat object on the wire, which need not be valid.
+        open_tools: The tool names of the calls that have not finished, by `tool_call_id`.
+        requests: Whether each request of the run is open, by `request_id`.
+    """
+    match event:
+        case {"event_type": "tool_started", "tool_call_id": str(call), "tool_name": str(name)}:
+            open_tools[call] = name
+        case {"event_type": "tool_finished", "tool_call_id": str(call)}:
+            open_tools.pop(call, None)
+        case {"event_type": "input_requested" | "input_resolved" as kind, "request_id": str(request)}:
+            requests[request] = kind == "input_requested"
 
 
 @dataclass(slots=True)
@@ -304,26 +325,18 @@ class RunLifecycle:
         self.unnamed = unnamed
 
     def _pair(self, event_type: str, event: Mapping[str, Any]) -> None:
-        if event_type in {"input_requested", "input_resolved"}:
-            self._pair_requests(event_type, event["request_id"])
-        elif event_type == "tool_started":
-            call = event["tool_call_id"]
-            if call in self.open_tools:
-                raise ToolNotPaired(call, "was started twice")
-            self.open_tools[call] = event["tool_name"]
-        elif event_type == "tool_finished":
-            call = event["tool_call_id"]
-            if call not in self.open_tools:
-                raise ToolNotPaired(call, "was finished but never started")
-            del self.open_tools[call]
-        elif self.open_tools:
-            raise ToolNotPaired(next(iter(self.open_tools)), "was never finished")
-        elif self.open_requests:
-            raise InputNotPaired(self.open_requests[0], "was never resolved")
-
-    def _pair_requests(self, event_type: str, request: str) -> None:
-        if event_type == "input_requested" and request in self.requests:
-            raise InputNotPaired(request, "was made twice")
-        if event_type == "input_resolved" and not self.requests.get(request):
-            raise InputNotPaired(request, "was resolved but is not open")
-        self.requests[request] = event_type == "input_requested"
+        call, request = event.get("tool_call_id"), event.get("request_id")
+        match event_type:
+            case "tool_started" if call in self.open_tools:
+                raise ToolNotPaired(str(call), "was started twice")
+            case "tool_finished" if call not in self.open_tools:
+                raise ToolNotPaired(str(call), "was finished but never started")
+            case "input_requested" if request in self.requests:
+                raise InputNotPaired(str(request), "was made twice")
+            case "input_resolved" if not self.requests.get(str(request)):
+                raise InputNotPaired(str(request), "was resolved but is not open")
+            case "result" | "failure" if self.open_tools:
+                raise ToolNotPaired(next(iter(self.open_tools)), "was never finished")
+            case "result" | "failure" if self.open_requests:
+                raise InputNotPaired(self.open_requests[0], "was never resolved")
+        note_calls(event, self.open_tools, self.requests)

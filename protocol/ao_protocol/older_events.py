@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from ao_protocol.events import Body, Failure, Message, Result, ToolFinished, ToolStarted
 from ao_protocol.inputs import format_inputs
+from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject
 
 WRAPPED: Final = "value"
@@ -64,4 +65,4 @@ def error_text(failure: Failure) -> str:
     """Return a failure as one text: its type, its message and its validation errors, cut after 4,000 characters."""
     error = failure.error
     text = "\n".join([f"{error.type}: {error.message}", *(error.validation_errors or [])])
-    return text if len(text) <= MAX_ERROR_CHARACTERS else f"{text[:MAX_ERROR_CHARACTERS]}…"
+    return shorten(text, MAX_ERROR_CHARACTERS)

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, fits_in_events
 from ao_protocol.json_path import ROOT, below
+from ao_protocol.short_text import shorten
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 """A JSON object, such as a payload that is passed on unchanged."""
@@ -107,5 +108,4 @@ def _sentence(problem: ErrorDetails) -> str:
     message = message[:1].lower() + message[1:]
     if problem["type"] in {"missing", "value_error"}:
         return message
-    shown = repr(problem["input"])
-    return f"{message}, found {shown if len(shown) <= MAX_SHOWN_CHARACTERS else shown[:MAX_SHOWN_CHARACTERS] + '…'}"
+    return f"{message}, found {shorten(repr(problem['input']), MAX_SHOWN_CHARACTERS)}"

@@ -21,6 +21,7 @@ from ao_protocol.contracts.problems import interoperability_problems, is_interop
 from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.json_path import ROOT, below
+from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject
 
 MAX_WRITTEN_DEPTH: Final = MAX_DEPTH - 2
@@ -334,4 +335,4 @@ def _refusal(event: Any, sentence: str) -> NotInteroperable:  # noqa: ANN401
 
 
 def _shown(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}…"
+    return shorten(text, _MAX_SHOWN_CHARACTERS)

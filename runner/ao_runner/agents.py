@@ -142,7 +142,14 @@ class Agent(Generic[Value]):
             accepted = accept(asked, Reception(os.environ, home, str(Path.cwd()), store, is_queued=False))
             simulation = simulator.simulation if simulator else None
             request = request_here(accepted, profile, store, home, simulation=simulation)
-            journal = StoredJournal(store, accepted.run, _Follower(on_event), owner, accepted.session)
+            journal = StoredJournal(
+                store,
+                accepted.run,
+                _Follower(on_event),
+                owner,
+                accepted.session,
+                paused_profiles(accepted.run, profile),
+            )
             terminal = await _perform_unless_cancelled(request, journal, home)
         if isinstance(terminal, Failure):
             raise AgentFailed(terminal, accepted.session.session_id, accepted.run.run_id)

@@ -15,6 +15,7 @@ from ao_protocol.contracts import InvalidSchema, check_schema, validate
 from ao_protocol.documents import Description, VariableName
 from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.json_path import ROOT, below
+from ao_protocol.short_text import shorten
 from ao_protocol.wire import Integer, JsonObject, Name, Seconds, problems_of
 from ao_runner.blueprints.loading import UnreadableFile, load_object
 from ao_runner.discovery import ExecutorNotFound, expanded, locate_executor
@@ -40,8 +41,8 @@ def bytes_from(written: object) -> object:
         return written
     parts = _SIZE.fullmatch(written)
     if parts is None or parts["unit"] not in BYTES_IN:
-        shown = written if len(written) <= 80 else f"{written[:80]}…"
-        raise ValueError(f"expected a number of bytes, or text such as '512MiB' or '2GB', found {shown!r}")
+        found = shorten(written, 80)
+        raise ValueError(f"expected a number of bytes, or text such as '512MiB' or '2GB', found {found!r}")
     return int(Decimal(parts["number"]) * BYTES_IN[parts["unit"]])
 
 

@@ -7,7 +7,6 @@ The older vocabulary has no numbers, no tool calls that belong together, and end
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Literal
@@ -20,7 +19,6 @@ from ao_protocol.events import (
     Event,
     ExecutorIdentity,
     Failure,
-    InvalidEvent,
     Message,
     Result,
     RunStarted,
@@ -30,9 +28,9 @@ from ao_protocol.events import (
     ToolFinished,
     ToolStarted,
     VendorEvent,
-    parse_event,
 )
 from ao_protocol.older_events import older_event
+from ao_protocol.raw_events import events_of_types
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import RunIdentity, RunKey, as_event_of
@@ -95,11 +93,8 @@ class OlderRun:
         stored = list(lines)
         self.summary = self.summary.after(stored)
         self.last_seq += len(stored)
-        for line in stored:
-            if RESULT.encode() in line:
-                with suppress(InvalidEvent):
-                    body = parse_event(line).body
-                    self.result = body.fields if isinstance(body, VendorEvent) else self.result
+        for event in events_of_types(stored, {RESULT}):
+            self.result = event
 
     def beginning(self) -> RunStarted:
         """Return the first event of the run."""

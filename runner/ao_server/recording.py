@@ -6,6 +6,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Final, Self
 
+from ao_protocol.short_text import shorten
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.store.action_table import Action
@@ -113,8 +114,7 @@ def _is_action(method: str, path: str) -> bool:
 
 
 def _short(text: str) -> str:
-    written = text.encode(errors="replace").decode()  # a half of a surrogate pair cannot be stored
-    return written if len(written) <= MAX_CHARACTERS else f"{written[: MAX_CHARACTERS - 1]}…"
+    return shorten(text.encode(errors="replace").decode(), MAX_CHARACTERS)  # half a surrogate pair cannot be stored
 
 
 def _tell_lost(actions: list[Action]) -> None:

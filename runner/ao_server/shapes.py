@@ -60,9 +60,9 @@ def shown_run(state: RunState, session: Session | None, failure: Failure | None 
         "completed_at": run.ended_at,
         "timeout_at": None,
         "attempt": state.attempt,
-        "profile": state.profile,
-        "priority": state.placement.priority,
-        "not_before": state.placement.not_before,
+        "profile": state.run.profile,
+        "priority": state.run.priority,
+        "not_before": state.run.not_before,
         "error_type": run.error_type,
         "last_seq": state.last_seq,
         "schema_source": contract.get("source"),
@@ -73,14 +73,14 @@ def shown_run(state: RunState, session: Session | None, failure: Failure | None 
 
 def _demands(state: RunState, session: Session | None) -> JsonObject:
     """Return what a run demands of its worker. One that resumes a session demands the session's host and profile."""
-    requires = state.placement.requires
+    requires = state.run.requires
     hosts = [tag.removeprefix(_HOST) for tag in requires if tag.startswith(_HOST)]
     demands: JsonObject = {
         "executor_type": str((session.blueprint if session is not None else {}).get("type", "autonomous")),
         "tags": [tag for tag in requires if not tag.startswith(_HOST)],
     }
     if state.run.mode == "resume" and state.host is not None:
-        return demands | {"hostname": state.host, "executor_profile": state.profile}
+        return demands | {"hostname": state.host, "executor_profile": state.run.profile}
     return demands | ({"hostname": hosts[0]} if hosts else {})
 
 

@@ -145,9 +145,9 @@ def _find_agent(store: Store, name: str) -> Agent:
 
 def repeated(store: Store, run_id: str, hosting: Hosting) -> NewRun:
     """Return the request that asks the same as a stored run. An agent that is stored is taken as it is now."""
-    queued = store.runs.find_queued(run_id)
-    session = store.sessions.find(queued.run.session_id)
-    asked = repetition_of(queued, session)
+    run = store.runs.exactly(run_id)
+    session = store.sessions.find(run.session_id)
+    asked = repetition_of(run, session)
     stored = None if asked.blueprint is None else store.agents.find(session.agent_name)
     if stored is None or asked.blueprint is None:
         return asked

@@ -16,12 +16,13 @@ import platform
 import subprocess
 import tempfile
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ao_runner.runs.submission import new_run_id
 from ao_runner.store.ownership import notify
-from ao_runner.store.records import QueuedRun, Run, Session, timestamp
+from ao_runner.store.records import Run, Session, timestamp
 from tests.benchmarks.working import working
 
 FLOOD = """#!/bin/sh
@@ -81,7 +82,7 @@ def main() -> None:
         profiles = {"flood": f"executor: {executor}\n" + (f"secrets: {[*SECRETS]}\n" if given.secrets else "")}
         with working(Path(folder) / "home", profiles=profiles) as bench:
             bench.store.sessions.add(Session(SESSION, timestamp(), "x", "x", folder, {"name": "agent"}))
-            bench.store.queue.add(QueuedRun(Run(run_id, SESSION, "start", {"prompt": "x"}, timestamp()), "flood"))
+            bench.store.queue.add(replace(Run(run_id, SESSION, "start", {"prompt": "x"}, timestamp()), profile="flood"))
             began, used = time.perf_counter(), bench.cpu_seconds()
             notify(bench.home)
             (status,) = bench.await_end([run_id], 600).values()

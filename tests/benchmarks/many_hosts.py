@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
@@ -31,7 +32,7 @@ from ao_runner.run_events import RunKey
 from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Offer, QueuedRun, Run, Session, timestamp
+from ao_runner.store.records import Offer, Run, Session, timestamp
 from tests.postgres_server import PostgresServer
 
 PROCESSES: Final = (1, 2, 4, 8)
@@ -93,7 +94,7 @@ def measure(place: StorePlace, processes: int, given: argparse.Namespace) -> tup
             session = Session(new_session_id(), timestamp(), "x", "x", "/", {"name": "agent"})
             store.sessions.add(session)
             run = Run(new_run_id(), session.session_id, "start", {"prompt": "hi"}, timestamp(), "queued")
-            store.queue.add(QueuedRun(run, "x"))
+            store.queue.add(replace(run, profile="x"))
     share = argparse.Namespace(**vars(given), most_claims=(QUEUED_RUNS - SPARE_RUNS) // processes)
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(processes), context.Queue()

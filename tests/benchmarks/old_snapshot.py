@@ -48,10 +48,10 @@ def act(store: Store, seconds: float, number: int) -> dict[str, Any]:
         for name in names:
             enqueue(store, name)
         for claimed in timed("claim", partial(claim, store, "worker", RUNS_AT_ONCE)):
-            run_id = claimed.queued.run.run_id
+            run_id = claimed.run.run_id
             for seq in range(1, EVENTS + 1):
                 timed("event", partial(store.events.add_of_attempt, run_id, 1, seq, [said(seq, "x")]))
-            store.queue.end(run_id, 1, "completed", "", None)
+            store.runs.end(run_id, "completed", "", None)
         timed("event_of_a_long_run", partial(store.events.add_of_attempt, f"long_{number}", 1, rounds, [said(1, "x")]))
         timed("heartbeat", partial(store.workers.renew_leases, "worker", 60))
         timed("orders", partial(store.workers.requests_to, "worker"))

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,7 @@ import psycopg
 
 from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Offer, QueuedRun, Run, RunRecord, Session, timestamp
+from ao_runner.store.records import Offer, Run, RunRecord, Session, timestamp
 from ao_runner.store.store import Store
 from tests.benchmarks.working import SHELL, working
 from tests.postgres_server import PostgresServer
@@ -75,7 +76,7 @@ def enqueue(store: Store, executor: str) -> Run:
     run = Run(new_run_id(), session.session_id, "start", {"prompt": "hi"}, timestamp(), "queued")
     with store.transaction():
         store.sessions.add(session)
-        store.queue.add(QueuedRun(run, executor))
+        store.queue.add(replace(run, profile=executor))
     return run
 
 
@@ -149,7 +150,7 @@ def stored_bytes(store: Store) -> dict[str, float]:
                 store.queue.claim(Offer("worker"), 1, lambda *_: None)
                 store.queue.begin(run.run_id, 1, timestamp())
                 store.events.add_of_attempt(run.run_id, 1, 1, [result(1)])
-                store.queue.end(run.run_id, 1, "completed", timestamp(), None)
+                store.runs.end(run.run_id, "completed", timestamp(), None)
                 store.runs.add_record(run.run_id, RunRecord(("executor",)))
 
     def talk(run_id: str, together: int) -> None:

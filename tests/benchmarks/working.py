@@ -8,12 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.ownership import notify
-from ao_runner.store.records import QueuedRun, Run, Session, timestamp
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
 
 AO = str(Path(sys.executable).with_name("ao"))
@@ -47,7 +48,7 @@ class Bench:
             session = Session(new_session_id(), timestamp(), profile, profile, str(self.home), {"name": "agent"})
             run = Run(run_id or new_run_id(), session.session_id, "start", {"prompt": "hi", **parameters}, timestamp())
             self.store.sessions.add(session)
-            self.store.queue.add(QueuedRun(run, profile))
+            self.store.queue.add(replace(run, profile=profile))
             run_ids.append(run.run_id)
         notify(self.home)
         return run_ids

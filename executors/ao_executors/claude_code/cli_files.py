@@ -19,6 +19,7 @@ from ao_executors.core import RunFailed
 from ao_executors.core.foreign_json import read_json
 from ao_protocol.errors import ErrorType
 from ao_protocol.framing import NotIJson
+from ao_protocol.short_text import shorten_line
 
 LOG_ENVIRONMENT: Final = {"CLAUDE_CODE_DEBUG_LOG_LEVEL": "error"}
 """The variable that limits the log to errors."""
@@ -109,8 +110,7 @@ def words_of(entry: str) -> str:
 
 def shortened(text: str) -> str:
     """Return the text as one line of at most 1,000 characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_CHARACTERS else f"{line[: _MAX_CHARACTERS - 1]}…"
+    return shorten_line(text, _MAX_CHARACTERS)
 
 
 def _message_in(body: Any) -> str | None:  # noqa: ANN401  # any JSON

@@ -12,6 +12,7 @@ from ao_executors.core.foreign_json import as_object, read_json, text_of
 from ao_protocol.errors import RETRYABLE, ErrorType
 from ao_protocol.events import RetryError, RetryScheduled
 from ao_protocol.framing import NotIJson
+from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject
 
 _BY_STATUS: Final = {
@@ -138,4 +139,4 @@ def _shortened(message: str) -> str:
     with suppress(NotIJson):
         told = as_object(as_object(read_json(message)).get("error")).get("message")
         message = message if told is None else text_of(told)
-    return message if len(message) <= _MAX_CHARACTERS else f"{message[:_MAX_CHARACTERS]}…"
+    return shorten(message, _MAX_CHARACTERS)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from ao_executors.core import UNANSWERED, InputOption, InputRequest, Inputs
 from ao_executors.core.foreign_json import JsonDocument
+from ao_protocol.short_text import shorten_line
 
 _DENIALS: Final[dict[str, JsonDocument]] = {
     "item/commandExecution/requestApproval": {"decision": "decline"},
@@ -145,5 +146,4 @@ class Approvals:
 
 def _line(text: str) -> str:
     """Return a text as one line for a person. The whole is in `tool_input`."""
-    line = " ".join(text.split())
-    return line if len(line) <= _TITLE_CHARACTERS else f"{line[: _TITLE_CHARACTERS - 1]}…"
+    return shorten_line(text, _TITLE_CHARACTERS)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from ao_executors.core.executor import Answer, Model, RunFailed, Task, TextResult
 from ao_executors.core.executor_process import left_behind
 from ao_protocol.errors import ErrorType
+from ao_protocol.short_text import keep_end
 
 if TYPE_CHECKING:  # a run without a contract does not need the pydantic models
     from ao_protocol.contracts import AskAgain, GiveUp, OutputContract
@@ -73,7 +74,7 @@ def _warn_of_leftovers(task: Task) -> None:
     """Name the processes that the end of the run will end, although somebody may count on them."""
     for command in [] if task.limits.takes_turns else left_behind()[:_MAX_NAMED_LEFTOVERS]:
         # A tool's own wrapper may stand before the command.
-        named = command if len(command) <= _MAX_COMMAND_CHARACTERS else f"… {command[-_MAX_COMMAND_CHARACTERS:]}"
+        named = keep_end(command, _MAX_COMMAND_CHARACTERS)
         message = f"a process that a tool has left running ends with the run: {named}"
         task.events.emit_fields("log", {"level": "warning", "message": message})
 

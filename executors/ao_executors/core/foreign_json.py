@@ -16,6 +16,7 @@ from ao_executors.core.emitter import EventTooLarge
 from ao_executors.core.executor import RunFailed
 from ao_protocol.errors import ErrorType
 from ao_protocol.framing import MAX_DEPTH, SURROGATE_ESCAPE, LineTooLong, NotIJson, refuse_depth
+from ao_protocol.short_text import shorten
 
 JsonDocument: TypeAlias = dict[str, Any]
 
@@ -140,8 +141,7 @@ def text_of(value: object) -> str:
 
 def shown(value: object) -> str:
     """Return the beginning of the JSON of a value, for a message."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return shorten(json.dumps(value, ensure_ascii=False, default=str), _SHOWN_CHARACTERS)
 
 
 def _integer(digits: str) -> int | None:

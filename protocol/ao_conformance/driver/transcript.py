@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ao_conformance.verdict import INTERRUPTED, TranscriptEntry
 from ao_protocol.redaction import NO_SECRETS, Redactor
+from ao_protocol.short_text import shorten_middle
 
 MAX_ENTRIES: Final = 2_000
 """The maximum number of entries, beside those of `TOLD_ALWAYS`; the judge sees everything."""
@@ -103,13 +104,8 @@ class Transcript:
 def shown(text: str | bytes) -> str:
     """Return text for people, cut in the middle if it is long."""
     if isinstance(text, bytes):
-        text = text[: 4 * SHOWN_CHARACTERS].decode("utf-8", errors="backslashreplace") + (
-            f"… ({len(text)} bytes)" if len(text) > 4 * SHOWN_CHARACTERS else ""
-        )
-    if len(text) <= SHOWN_CHARACTERS:
-        return text
-    half = SHOWN_CHARACTERS // 2
-    return f"{text[:half]} … ({len(text) - 2 * half} characters left out) … {text[-half:]}"
+        text = text.decode("utf-8", errors="backslashreplace")
+    return shorten_middle(text, SHOWN_CHARACTERS)
 
 
 def exit_text(code: int) -> str:

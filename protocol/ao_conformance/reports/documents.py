@@ -16,8 +16,9 @@ from ao_conformance.reports.overview import (
     overview_of,
     scope,
 )
-from ao_conformance.reports.transcript import cut, encodable, excerpt, transcript_rows, visible
+from ao_conformance.reports.transcript import encodable, excerpt, transcript_rows, visible
 from ao_conformance.verdict import Finding, RequirementResult, SuiteResult, TranscriptEntry, VectorResult, Verdict
+from ao_protocol.short_text import shorten_with_length
 
 if TYPE_CHECKING:
     from junitparser import TestCase, TestSuite
@@ -174,7 +175,7 @@ def _vector_case(vector: VectorResult) -> "TestCase":
     case = _case(f"{vector.id}: {vector.title}", f"{vector.level}.{vector.topic}", seconds=vector.seconds)
     detail = "\n\n".join([*(_finding_text(finding) for finding in vector.findings), _played(vector)])
     found = "; ".join(f"{finding.requirement}: {finding.found}" for finding in vector.findings)
-    message = cut(found or vector.reason or WORDS[vector.verdict], MAX_TEXT)
+    message = shorten_with_length(found or vector.reason or WORDS[vector.verdict], MAX_TEXT)
     if vector.verdict in BROKEN and vector.known_failing:
         case.result = _problem(Skipped, f"known failure: {message}")
     elif vector.verdict in BROKEN:
@@ -196,7 +197,7 @@ def _whole_cases(result: SuiteResult) -> list["TestCase"]:
         if shown.isdisjoint(vector_id for vector_id, _ in rule.findings):
             kind = Error if rule.verdict is Verdict.HARNESS_ERROR else Failure
             texts = [f"{rule.id}: {rule.text}", *(_finding_text(finding) for _, finding in rule.findings)]
-            message = cut(rule.reason or WORDS[rule.verdict], MAX_TEXT)
+            message = shorten_with_length(rule.reason or WORDS[rule.verdict], MAX_TEXT)
             told.append((rule.id, _problem(kind, message, rule.verdict, "\n\n".join(texts))))
     why = "it is in the list of known failures and did not fail; take it out"
     told += [(entry, _problem(Failure, why, "stale")) for entry in result.stale]
@@ -229,8 +230,8 @@ def _finding_text(finding: Finding) -> str:
     where = f", line {finding.line} of stdout" if finding.line else ""
     parts = [
         f"{finding.requirement} ({WORDS[finding.verdict]}{where})",
-        f"  expected  {cut(finding.expected, MAX_TEXT)}",
-        f"  found     {cut(finding.found, MAX_TEXT)}",
+        f"  expected  {shorten_with_length(finding.expected, MAX_TEXT)}",
+        f"  found     {shorten_with_length(finding.found, MAX_TEXT)}",
         f"  rule      ao conformance explain {finding.requirement}",
     ]
     return "\n".join(parts)
@@ -238,7 +239,7 @@ def _finding_text(finding: Finding) -> str:
 
 def _played(vector: VectorResult) -> str:
     rows = excerpt(transcript_rows(vector.transcript), MAX_ROWS)
-    lines = [f"{row.seconds:9.3f}  {row.channel:<7} {cut(row.text, MAX_TEXT)}" for row in rows]
+    lines = [f"{row.seconds:9.3f}  {row.channel:<7} {shorten_with_length(row.text, MAX_TEXT)}" for row in rows]
     hint = f"hint: {vector.hint}" if vector.hint else ""
     texts = [vector.reason, hint, "\n".join(lines), f"reproduce: {vector.reproduce}" if vector.reproduce else ""]
     return "\n\n".join(text for text in texts if text)

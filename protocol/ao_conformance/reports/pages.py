@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ao_conformance.reports import overview
 from ao_conformance.reports.overview import BROKEN, kept_of_applicable, missing_in_short, next_level, overview_of
-from ao_conformance.reports.transcript import code_spans, cut, encodable, excerpt, one_line, transcript_rows, visible
+from ao_conformance.reports.transcript import code_spans, encodable, excerpt, one_line, transcript_rows, visible
 from ao_conformance.verdict import RequirementResult, SuiteResult, VectorResult, Verdict
+from ao_protocol.short_text import shorten_with_length
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -83,7 +84,7 @@ def _html_environment() -> "Environment":
         )
 
     environment = _environment(visible)
-    environment.filters |= {"prose": as_html, "shortened": lambda text: cut(text, MAX_TEXT)}
+    environment.filters |= {"prose": as_html, "shortened": lambda text: shorten_with_length(text, MAX_TEXT)}
     environment.globals |= {
         "MAX_EXHIBITS": HTML_EXHIBITS,
         "rows": lambda transcript, line: excerpt(transcript_rows(transcript, line), HTML_ROWS),

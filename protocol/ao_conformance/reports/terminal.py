@@ -27,6 +27,7 @@ from ao_conformance.reports.overview import (
 )
 from ao_conformance.reports.transcript import excerpt, one_line, transcript_rows
 from ao_conformance.verdict import RequirementResult, SuiteResult, VectorResult, Verdict
+from ao_protocol.short_text import shorten
 
 MAX_TEXT: Final = 1_000
 MAX_ROWS: Final = 9
@@ -113,7 +114,7 @@ class _Terminal:
             yield f"missing to {next_level(result)}:"
         for name, text in lines:
             if name.startswith("AOX"):
-                yield _shortened(f"  {name} {text}", self.columns)
+                yield shorten(f"  {name} {text}", self.columns - 1)
             else:
                 yield from self.labelled(name, text)
         if lines:
@@ -168,7 +169,7 @@ class _Terminal:
             room = self.columns - len(begin)
             text = one_line(row.text, MAX_TEXT)
             if not row.marked:
-                yield self.styled(begin, "dim") + _shortened(text, room)
+                yield self.styled(begin, "dim") + shorten(text, max(room - 1, 1))
                 continue
             for start in range(0, max(len(text), 1), room):
                 yield self.styled(begin if not start else " " * len(begin), "dim") + self.styled(
@@ -195,7 +196,3 @@ class _Terminal:
     def styled(self, text: str, *styles: str) -> str:
         codes = ";".join(_STYLES[style] for style in styles)
         return f"\x1b[{codes}m{text}\x1b[0m" if self.colours else text
-
-
-def _shortened(text: str, columns: int) -> str:
-    return text if len(text) <= columns else f"{text[: max(columns - 1, 1)]}…"

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from ao_conformance.verdict import TranscriptEntry
+from ao_protocol.short_text import shorten_with_length
 
 _INVISIBLE: Final = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f"  # controls except tab and line feed
@@ -34,14 +35,9 @@ def encodable(text: str) -> str:
     return _SURROGATE.sub(_escape, text)
 
 
-def cut(text: str, limit: int) -> str:
-    """Return at most `limit` characters of a text; a longer text is followed by its length."""
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
-
-
 def one_line(text: str, limit: int) -> str:
     r"""Return visible text on one line, with line feeds and tabs as `\n` and `\t`, cut after `limit` characters."""
-    return cut(visible(text).replace("\n", "\\n").replace("\t", "\\t"), limit)
+    return shorten_with_length(visible(text).replace("\n", "\\n").replace("\t", "\\t"), limit)
 
 
 def code_spans(text: str) -> Iterator[tuple[bool, str]]:

@@ -18,6 +18,7 @@ from typing import Annotated, Final, Literal, TypeAlias, cast
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError, field_validator, model_validator
 
 from ao_protocol.contracts.problems import interoperability_problems, shown
+from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject, WireModel, problems_of
 
 CURRENT_VERSION: Final = "1.0"
@@ -161,7 +162,7 @@ class Notes:
 
 def excerpt(text: str) -> str:
     """Return a text in quotes, shortened."""
-    return repr(text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…")
+    return repr(shorten(text, MAX_SHOWN_CHARACTERS))
 
 
 def readable(text: str) -> str:

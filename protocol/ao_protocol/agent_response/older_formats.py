@@ -27,6 +27,7 @@ from ao_protocol.agent_response.model import (
     RemarkKind,
     response_from_document,
 )
+from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject
 
 _ADVICE: Final = ("analysis", "options", "recommendation", "hypotheses")
@@ -133,4 +134,4 @@ def _summary(findings: list[JsonObject] | None, results: JsonObject | None, advi
         count = len(files) if isinstance(files, list) else 0
         line = f"{count} file{'s' if count != 1 else ''} found"
     line = line or ("No findings" if findings is not None else "No text")
-    return line if len(line) <= _MAX_SUMMARY_CHARACTERS else line[:_MAX_SUMMARY_CHARACTERS] + "…"
+    return shorten(line, _MAX_SUMMARY_CHARACTERS)

@@ -31,6 +31,7 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import OutputSummary
 from ao_protocol.extraction import NoJsonFound, Source, extract_json
 from ao_protocol.json_path import ROOT
+from ao_protocol.short_text import shorten, shorten_line
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -229,7 +230,7 @@ def _framed(reason: str, problems: Sequence[Problem], contract: OutputContract, 
     answer = answer.strip()
     if contract.is_callers and answer:
         more = len(answer) - MAX_ANSWER_CHARACTERS
-        shown = answer if more <= 0 else f"{answer[:MAX_ANSWER_CHARACTERS]}…\n({more} more characters)"
+        shown = shorten(answer, MAX_ANSWER_CHARACTERS) + (f"\n({more} more characters)" if more > 0 else "")
         sections.append(f"## Your Previous Answer\n{_enclosed(_fenced(shown, 'text'))}")
     sections.append(_demand_again(contract))
     request = _ONLY_JSON if isinstance(contract.format, JsonFormat) else _ONLY_THE_FORM
@@ -240,8 +241,7 @@ def _error_lines(problems: Sequence[Problem]) -> Iterator[str]:
     room = MAX_ERROR_BYTES
     listed = 0
     for problem in problems[:MAX_LISTED_PROBLEMS]:
-        line = " ".join(f"- {problem}".split())
-        line = line if len(line) <= MAX_PROBLEM_CHARACTERS else line[:MAX_PROBLEM_CHARACTERS] + "…"
+        line = shorten_line(f"- {problem}", MAX_PROBLEM_CHARACTERS)
         room -= len(line.encode(errors="replace")) + 1
         if listed and room < 0:
             break

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.json_path import ROOT, below
+from ao_protocol.short_text import shorten
 
 MAX_SHOWN_CHARACTERS: Final = 200
 
@@ -47,8 +48,8 @@ def _cut(pieces: Iterator[str]) -> str:
     for piece in pieces:
         text += piece
         if len(text) > MAX_SHOWN_CHARACTERS:
-            return text[:MAX_SHOWN_CHARACTERS] + "…"
-    return text
+            break
+    return shorten(text, MAX_SHOWN_CHARACTERS)
 
 
 def _repr_pieces(value: object) -> Iterator[str]:

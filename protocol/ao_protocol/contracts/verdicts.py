@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 
 from ao_protocol.contracts.problems import Problem, listed, shown
 from ao_protocol.json_path import below
+from ao_protocol.short_text import shorten
 
 if TYPE_CHECKING:
     import jsonschema
@@ -270,8 +271,7 @@ def _explain_refused(engine: Engine, refused: _Refused, effort: _Effort) -> Iter
                 yield error
                 continue
             message = error if isinstance(error, str) else error.message
-            cut = message[MAX_MESSAGE_CHARACTERS:] and "…"
-            yield Problem(refused.path, message[:MAX_MESSAGE_CHARACTERS] + cut)
+            yield Problem(refused.path, shorten(message, MAX_MESSAGE_CHARACTERS))
             alternatives: Any = () if isinstance(error, str) else error.context or ()
             effort.spend(STEPS_OF_A_PART * len(alternatives))
             meant = [each for each in alternatives if _may_be_meant(engine, each)]

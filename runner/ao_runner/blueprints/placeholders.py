@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT, below
+from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject, map_texts
 from ao_runner.errors import RunnerError
 
@@ -222,4 +223,4 @@ def _there_are(wanted: str, names: Iterable[str]) -> str:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}…")
+    return repr(shorten(text, _MAX_SHOWN_CHARACTERS))

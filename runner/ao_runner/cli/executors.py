@@ -253,7 +253,7 @@ def _print_profiles(profiles: Sequence[JudgedProfile]) -> None:
         others = zip(*(row[:-1] for row in (PROFILE_HEADER, *rows)), strict=True)
         taken = sum(max(map(len, column)) + 2 for column in others)
         room = max(MIN_LIMITS_CHARACTERS, shutil.get_terminal_size().columns - taken)
-        rows = [[*row[:-1], shorten(row[-1], room)] for row in rows]
+        rows = [[*row[:-1], shorten(row[-1], room - 1)] for row in rows]
     print_table(PROFILE_HEADER, rows)
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ao_protocol.short_text import shorten_line
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
     from rich.console import Console
@@ -95,8 +97,7 @@ def console(*, err: bool = False, **options: Any) -> "Console":  # noqa: ANN401 
 
 def shorten(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
     """Return the text as one line of at most `limit` characters, without control characters."""
-    line = " ".join(plain_text(text).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return shorten_line(plain_text(text), limit)
 
 
 def short_time(timestamp: str) -> str:
@@ -228,6 +229,8 @@ def _taken(widths: Mapping[str, int]) -> int:
 
 
 def _cell(text: str, width: int) -> str:
-    from rich.cells import cell_len, set_cell_size
+    from rich.text import Text
 
-    return set_cell_size(text, width) if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
+    cell = Text(text)
+    cell.truncate(width, overflow="ellipsis", pad=True)
+    return cell.plain

@@ -201,7 +201,8 @@ def _perform(given: RunArguments, store: Store, accepted: Accepted, profile: Pro
             from ao_runner.cli.asking import TerminalAsker
 
             shown = TerminalAsker(listener, inputs.give, run.run_id)
-        journal = StoredJournal(store, run, shown, owner, accepted.session if accepted.is_new_session else None)
+        new_session = accepted.session if accepted.is_new_session else None
+        journal = StoredJournal(store, run, shown, owner, new_session, paused_profiles(run, profile))
         terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment))
     if style == "people":
         seconds = time.monotonic() - began_at

@@ -3,9 +3,10 @@
 from typing import Final
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ErrorInfo, Result, Terminal, UsageFigures
+from ao_protocol.events import ErrorInfo, Result, Terminal
 from ao_runner.cli.printing import echo, print_exactly, print_json, shorten
 from ao_runner.cli.run_progress import MAX_SHOWN_ERRORS
+from ao_runner.runs.narration import describe_usage
 from ao_runner.store.records import Session
 
 HINTS: Final[dict[str, str]] = {
@@ -37,14 +38,6 @@ HINTS: Final[dict[str, str]] = {
     ErrorType.PROTOCOL_VIOLATION: "this is an error in the executor; see its stderr above",
 }
 MAX_SHOWN_STDERR_LINES: Final = 12
-
-
-def describe_usage(usage: UsageFigures | None) -> str:
-    """Return tokens and cost in a few words; empty if they are unknown."""
-    if usage is None or not (usage.input_tokens or usage.output_tokens):
-        return ""
-    cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd is not None else ""
-    return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
 
 
 def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected_in: str | None = None) -> None:

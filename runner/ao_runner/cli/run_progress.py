@@ -4,44 +4,24 @@ Results go to stdout, everything else to stderr.
 """
 
 import asyncio
-import json
 import os
 import select
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Self, TextIO
 
-from pydantic import JsonValue
-
-from ao_protocol.events import (
-    Body,
-    Event,
-    Heartbeat,
-    InputRequested,
-    InputResolved,
-    Log,
-    Message,
-    MessageDelta,
-    OutputValidation,
-    Result,
-    RetryScheduled,
-    RunStarted,
-    SessionBound,
-    ToolFinished,
-    ToolStarted,
-    Usage,
-    VendorEvent,
-)
-from ao_protocol.wire import JsonObject
+from ao_protocol.events import Event, OutputValidation
+from ao_protocol.lifecycle import note_calls
 from ao_runner.cli.message_tail import MessageTail
 from ao_runner.cli.options import Style, wants_colour
 from ao_runner.cli.printing import console, echo, escaped_line, plain_text, shorten
 from ao_runner.errors import RunnerError
-from ao_runner.run_events import NOT_DESCRIBED, Relayed
+from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Listener, NeverFull
+from ao_runner.runs.narration import Narration, NarrationEntry, Severity, entry_of
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -50,6 +30,9 @@ if TYPE_CHECKING:
 Tone = Literal["plain", "dim", "good", "warn", "bad"]
 
 STYLES: Final[dict[Tone, str]] = {"plain": "", "dim": "dim", "good": "green", "warn": "yellow", "bad": "red"}
+TONES: Final[dict[Severity, Tone]] = {
+    "plain": "plain", "dim": "dim", "good": "good", "warning": "warn", "fault": "warn", "error": "bad"
+}  # fmt: skip
 MAX_MESSAGE_LINES: Final = 6
 MAX_SHOWN_ERRORS: Final = 10
 
@@ -64,103 +47,29 @@ class Line:
 
 
 class Narrator:
-    """The lines for the events of a run.
-
-    A message is held back until it is clear whether it is the result, which is shown separately.
-    """
+    """The lines for the events of a run, without its end, which is shown separately."""
 
     def __init__(self) -> None:
-        self._held_back: Message | None = None
+        self._narration = Narration()
 
     def tell(self, event: Event) -> list[Line]:
-        """Return the lines for an event; none for an event that is only for programs."""
-        body = event.body
-        if isinstance(body, Usage):
-            return []
-        held, self._held_back = self._held_back, None
-        if isinstance(body, Message) and body.role == "assistant":
-            self._held_back = body
-        told = [] if held is None or _is_result(held, body) else _message(held)
-        if isinstance(body, OutputValidation):
-            return told + _validation(body)
-        line = _one_line(body)
-        return told + ([line] if line else [])
+        """Return the lines for an event; none for an event that is only for programs or for a page with all details."""
+        entries = self._narration.receive(event.body)
+        return [line for entry in entries if entry.weight == "line" for line in lines_of(entry)]
 
 
-def _is_result(message: Message, body: Body) -> bool:
-    if not isinstance(body, Result):
-        return False
-    text = _text(message)
-    if body.result_text is not None:
-        return text == body.result_text
-    try:
-        return bool(json.loads(text) == body.result_data)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _text(message: Message) -> str:
-    return "".join(block.text for block in message.content)
-
-
-def _one_line(body: Body) -> Line | None:
-    line = None
-    match body:
-        case RunStarted(executor=executor) if executor.version != NOT_DESCRIBED:
-            line = Line("·", f"{executor.name} {executor.version} started", "dim")
-        case SessionBound(model=str(model)):
-            line = Line("·", f"model {model}", "dim")
-        case ToolStarted(tool_name=name, tool_input=tool_input):
-            line = Line("→", f"{name} {_brief(tool_input)}".rstrip())
-        case ToolFinished(tool_name=name, status=status, error=error) if status != "completed":
-            line = Line("!", f"{name} {status}{f': {error}' if error else ''}", "warn")
-        case RetryScheduled(error=error, attempt=attempt, delay_seconds=delay):
-            line = Line("…", f"{error.type}: {error.message}; retry {attempt} in {delay:g} s", "warn")
-        case Log(level="warning" | "error" as level, message=message):
-            line = Line("!", message, "warn" if level == "warning" else "bad")
-        case InputRequested(title=title):
-            line = Line("?", title, "warn")
-        case VendorEvent(event_type="_ao/workspace", fields=fields):
-            line = _workspace(fields)
-        case InputResolved(outcome=outcome) if outcome != "accepted":
-            line = Line("!", f"the request {'expired' if outcome == 'expired' else f'was {outcome}'}", "warn")
-    return line and replace(line, text=shorten(line.text))
-
-
-def _workspace(fields: JsonObject) -> Line:
-    """Return where the changes of a run are."""
-    kept = f"workspace: {fields['path']}" if fields.get("path") else ""
-    branch = f"branch {fields['branch']}" if fields.get("branch") else ""
-    parts = (f"{fields.get('file_count', '?')} files changed", branch, kept, str(fields.get("problem", "")))
-    return Line("·", ", ".join(filter(None, parts)), "warn" if "problem" in fields else "plain")
-
-
-def _message(message: Message) -> list[Line]:
-    text = plain_text(_text(message)).strip()
-    lines = [line for line in text.splitlines() if line.strip()]
-    shown = [Line("│", shorten(line)) for line in lines[:MAX_MESSAGE_LINES]]
-    more = len(lines) - MAX_MESSAGE_LINES
-    return shown + ([Line("│", f"… {more} more lines", "dim")] if more > 0 else [])
-
-
-def _validation(verdict: OutputValidation) -> list[Line]:
-    attempt, attempts = verdict.attempt, verdict.attempt + verdict.retries_left
-    if verdict.valid:
-        return [Line("✓", f"attempt {attempt} of {attempts}: the answer fits the schema", "good")]
-    next_step = "asking again" if verdict.retries_left else "giving up"
-    head = Line("✗", f"attempt {attempt} of {attempts}: the answer does not fit the schema; {next_step}", "warn")
-    errors = [Line(" ", f"  {shorten(error)}", "warn") for error in verdict.errors[:MAX_SHOWN_ERRORS]]
-    more = len(verdict.errors) - MAX_SHOWN_ERRORS
-    return [head, *errors, *([Line(" ", f"  … {more} more", "warn")] if more > 0 else [])]
-
-
-def _brief(value: JsonValue) -> str:
-    if value is None or value == {}:
-        return ""
-    if isinstance(value, dict) and len(value) == 1:
-        (only,) = value.values()
-        return only if isinstance(only, str) else json.dumps(only, ensure_ascii=False)
-    return json.dumps(value, ensure_ascii=False)
+def lines_of(entry: NarrationEntry) -> list[Line]:
+    """Return an entry as lines: the begin of a message, or a sentence and the first of its points."""
+    tone = TONES[entry.severity]
+    if entry.kind == "message":
+        said = [line for line in plain_text(entry.text).strip().splitlines() if line.strip()]
+        shown = [Line(entry.mark, shorten(line)) for line in said[:MAX_MESSAGE_LINES]]
+        more = len(said) - MAX_MESSAGE_LINES
+        return shown + ([Line(entry.mark, f"… {more} more lines", "dim")] if more > 0 else [])
+    points = [Line(" ", f"  {shorten(point)}", tone) for point in entry.points[:MAX_SHOWN_ERRORS]]
+    more = len(entry.points) - MAX_SHOWN_ERRORS
+    rest = [Line(" ", f"  … {more} more", tone)] if more > 0 else []
+    return [Line(entry.mark, shorten(entry.sentence), tone), *points, *rest]
 
 
 @contextmanager
@@ -359,24 +268,12 @@ class LiveProgress(PlainProgress):
         """Print the lines for the event, and update the current activity."""
         self._writing.receive(relayed.event.body)
         super().on_event(relayed)
-        match relayed.event.body:
-            case ToolStarted(tool_call_id=call, tool_name=name):
-                self._open_tools[call] = name
-            case ToolFinished(tool_call_id=call):
-                self._open_tools.pop(call, None)
-                self._doing = "thinking"
-            case MessageDelta():
-                self._doing = "writing"
-            case Heartbeat(phase="retry_wait"):
-                self._doing = "waiting to try again"
-            case OutputValidation() as verdict:
-                self._attempts = verdict.attempt + verdict.retries_left
-                self._attempt = min(verdict.attempt + (not verdict.valid), self._attempts)
-                self._doing = "finishing" if verdict.valid else "asking again"
-            case Heartbeat():
-                pass
-            case _:
-                self._doing = "thinking"
+        body = relayed.event.body
+        note_calls(relayed.document, self._open_tools, {})
+        self._doing = entry_of(body).doing or self._doing
+        if isinstance(body, OutputValidation):
+            self._attempts = body.attempt + body.retries_left
+            self._attempt = min(body.attempt + (not body.valid), self._attempts)
 
     def _print(self, line: Line) -> None:
         from rich.text import Text

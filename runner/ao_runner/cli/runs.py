@@ -15,17 +15,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
-from ao_protocol.events import (
-    Event,
-    Heartbeat,
-    InvalidEvent,
-    Message,
-    MessageDelta,
-    RunStarted,
-    ToolFinished,
-    Usage,
-    parse_event,
-)
+from ao_protocol.events import InvalidEvent
 from ao_runner.cli.options import (
     all_option,
     complete_open_run,
@@ -47,10 +37,10 @@ from ao_runner.cli.printing import (
     shorten,
     show_newest,
 )
-from ao_runner.cli.run_progress import Narrator
 from ao_runner.cli.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs
+from ao_runner.runs.narration import entry_of, event_for_people
 from ao_runner.store.brief_fields import begin_of, brief
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
@@ -166,7 +156,7 @@ def _row(state: RunState, statuses: Mapping[str, str]) -> list[str]:
         run.run_id,
         run.session_id,
         shorten(state.agent_name, 24),
-        short_name(state.profile or "-"),
+        short_name(state.run.profile or "-"),
         statuses[run.run_id],
         str(state.last_seq),
         time_since(run.ended_at or run.started_at),
@@ -213,7 +203,7 @@ def _cancel(store: Store, wanted: str) -> str:
         NothingToCancel: it is over, is not there, or somebody else has to do it.
     """
     state = _find(store, wanted)
-    if state.profile is None and state.run.status == "running":
+    if state.queued_at is None and state.run.status == "running":
         raise NothingToCancel(f"{state.run.run_id} was started by `ao run` or `ao resume`; press Ctrl-C there")
     with store.transaction():
         status = cancel_run(store, state.run)
@@ -380,29 +370,13 @@ def doing(lines: tuple[str, ...]) -> str:
     """Return what a run does, in a few words, by the last of its events that says so."""
     for line in reversed(lines[-MOST_READ_LINES:]):
         try:
-            event = parse_event(line.encode())
+            entry = entry_of(event_for_people(line.encode()).body)
         except InvalidEvent:
             continue  # of another version, or cut
-        if told := _told(event):
+        is_line = entry.weight == "line" and entry.kind != "start"
+        if told := f"{entry.mark} {entry.sentence}" if is_line else entry.doing:
             return told
     return "starting" if not lines else "working"
-
-
-def _told(event: Event) -> str:
-    match event.body:
-        case MessageDelta():
-            return "writing"
-        case Message(role="assistant", content=content):
-            return f"│ {''.join(block.text for block in content)}"
-        case Heartbeat(phase="retry_wait"):
-            return "waiting to try again"
-        case RunStarted() | ToolFinished(status="completed"):
-            return "thinking"
-        case Heartbeat() | Usage():
-            return ""
-        case _:
-            lines = Narrator().tell(event)
-            return f"{lines[-1].mark} {lines[-1].text}" if lines else ""
 
 
 def _live_document(live: Live, owners: dict[str, Owner]) -> dict[str, object]:

@@ -38,12 +38,13 @@ from ao_runner.cli.printing import (
     show_newest,
 )
 from ao_runner.cli.run_end import show_failure, show_result
-from ao_runner.cli.run_progress import Narrator
+from ao_runner.cli.run_progress import Narrator, lines_of
 from ao_runner.cli.runs import prompt_of
 from ao_runner.errors import RunnerError
 from ao_runner.home import WORKSPACES
 from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.runs.lost_runs import fail_lost_runs
+from ao_runner.runs.narration import entry_of, event_for_people
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.opening import StorePlace
@@ -249,11 +250,10 @@ def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
         json.loads(stored.line)
         echo(escaped_json(stored.line))
         return
-    event = parse_event(stored.line.encode())
-    for line in narrator.tell(event):
+    event = event_for_people(stored.line.encode())
+    end = lines_of(entry_of(event.body))[:1] if isinstance(event.body, Failure) else []
+    for line in [*narrator.tell(event), *end]:
         echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
-    if isinstance(event.body, Failure):
-        echo(f"{event.envelope.timestamp[11:19]} ✗ {event.body.status}: {shorten(event.body.error.message)}")
 
 
 VERDICT: Final = "output_validation"

@@ -132,11 +132,11 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
         fail_lost_runs(store)
         asked = (_further_run if given["session"] else _first_run)(given, store, script)
         accepted = accepted_from(asked, given, store, is_queued=True)
-        run, profile = accepted.run, accepted.queued.profile
+        run = accepted.run
         with store.transaction():
             accepted.enqueue(store)
         store.notify()
-        if idle := waiting_in_vain(store.workers.living(), {profile}) or _reason_to_wait(store, run):
+        if idle := waiting_in_vain(store.workers.living(), {run.profile or ""}) or _reason_to_wait(store, run):
             echo(f"ao: {idle}", err=True)
         if given["wait"]:
             _wait_for(store, run, "json" if given["as_json"] else "people")

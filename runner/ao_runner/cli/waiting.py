@@ -57,16 +57,16 @@ def _first_of_sessions(states: Sequence[RunState]) -> dict[str, str]:
 
 
 def _reasons(state: RunState, owners: Sequence[Owner]) -> Iterator[str]:
-    placement, profile = state.placement, state.profile or ""
-    if placement.not_before is not None and placement.not_before > timestamp():
-        yield f"not before {placement.not_before}"
+    run, profile = state.run, state.run.profile or ""
+    if run.not_before is not None and run.not_before > timestamp():
+        yield f"not before {run.not_before}"
     serving = [owner for owner in owners if owner.takes(profile)]
     if not serving:
         yield f"no worker serves {profile}"
-    tagged = [owner for owner in serving if set(placement.requires) <= set(owner.tags)]
+    tagged = [owner for owner in serving if set(run.requires) <= set(owner.tags)]
     if serving and not tagged:
         offered = {tag for owner in serving for tag in owner.tags}
-        missing = [tag for tag in placement.requires if tag not in offered] or placement.requires
+        missing = [tag for tag in run.requires if tag not in offered] or run.requires
         yield f"no worker that serves {profile} offers {', '.join(missing)}"
     is_tied = state.run.mode == "resume" and state.host is not None
     if tagged and is_tied and not any(owner.host == state.host or profile in owner.shared for owner in tagged):
@@ -74,7 +74,7 @@ def _reasons(state: RunState, owners: Sequence[Owner]) -> Iterator[str]:
 
 
 def _limit(state: RunState, limits: Mapping[tuple[str, str], RunLimit]) -> str | None:
-    profile = state.profile or ""
+    profile = state.run.profile or ""
     if (pause := limits.get(("pause", profile))) is not None:
         return f"profile {profile} is paused until {pause.until}"
     for kind, name in (("profile", profile), ("agent", state.agent_name)):

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from ao_protocol.framing import decode_object
+from ao_protocol.lifecycle import note_calls
+from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import InputAnswer, Orders
 from ao_runner.errors import RunnerError
-from ao_runner.store.input_table import MARKS
 
 T = TypeVar("T")
 
@@ -29,30 +29,26 @@ class AskedRequests:
     """The requests of a worker's runs whose answers have not come, so that only a worker that waits asks for some."""
 
     def __init__(self) -> None:
-        self.open: set[tuple[str, str]] = set()
-        """Run and request."""
+        self._requests: dict[str, dict[str, bool]] = {}
+        """Whether each request is open, by run and request."""
 
-    def note(self, run_id: str, lines: Sequence[bytes]) -> None:
-        """Take note of the events of a run."""
-        block = b"\n".join(lines)
-        if not any(mark in block for mark in MARKS):
-            return
-        for line in lines:
-            if any(mark in line for mark in MARKS):
-                event = decode_object(line)
-                if event["event_type"] == "input_requested":
-                    self.open.add((run_id, str(event["request_id"])))
-                elif event["event_type"] == "input_resolved":
-                    self.open.discard((run_id, str(event["request_id"])))
+    def __bool__(self) -> bool:
+        return any(any(requests.values()) for requests in self._requests.values())
+
+    def note(self, run_id: str, events: Iterable[JsonObject]) -> None:
+        """Take note of decoded events of a run, at least those about requests."""
+        for event in events:
+            note_calls(event, {}, self._requests.setdefault(run_id, {}))
 
     def forget(self, run_id: str) -> None:
         """Remove the requests of a run that has ended."""
-        self.open = {key for key in self.open if key[0] != run_id}
+        self._requests.pop(run_id, None)
 
     def take(self, answers: Sequence[InputAnswer]) -> tuple[InputAnswer, ...]:
         """Return the answers that are waited for, each once."""
-        new = tuple(one for one in answers if (one.run_id, one.request_id) in self.open)
-        self.open -= {(one.run_id, one.request_id) for one in new}
+        new = tuple(one for one in answers if self._requests.get(one.run_id, {}).get(one.request_id))
+        for one in new:
+            self._requests[one.run_id][one.request_id] = False
         return new
 
 

@@ -290,15 +290,9 @@ def _assignment(asked: RunLine, defaults: RunDefaults) -> tuple[Assignment, list
         raise InvalidRunLine(str(error), error_type=ErrorType.INVALID_OUTPUT_SCHEMA) from error
     except (RunnerError, NotInteroperable) as error:
         raise InvalidRunLine(str(error)) from error
-    assignment = Assignment(
-        RunKey(accepted.run.run_id, defaults.attempt),
-        accepted.session,
-        accepted.run,
-        profile=asked.profile,
-        timeout_seconds=asked.timeout_seconds,
-        metadata=asked.metadata,
-    )
-    return assignment, remarks
+    # A line without a profile is for the worker's own.
+    run = replace(accepted.run, profile=asked.profile)
+    return Assignment(RunKey(run.run_id, defaults.attempt), accepted.session, run), remarks
 
 
 def _blueprint(asked: RunLine, defaults: RunDefaults) -> LoadedBlueprint:

@@ -7,7 +7,7 @@ after a lost answer: events and terminals are known by run, attempt and `seq` fo
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 from ao_protocol.wire import JsonObject
@@ -26,17 +26,10 @@ class Assignment:
     lease_seconds: float | None = None
     """How long the run belongs to this worker after `claim` returned, and after each heartbeat; None where it is never
     given to anybody else."""
-    profile: str | None = None
-    """The profile or executor that shall perform it; None for the worker's own."""
-    timeout_seconds: float | None = None
-    metadata: JsonObject = field(default_factory=dict)
-    """Goes into the invocation; `traceparent` is a W3C trace context."""
     is_resolved: bool = False
     """Whether the coordinator has filled in the blueprint's placeholders, all but those of the runner."""
     first_parameters: JsonObject | None = None
     """Those of the session's first run, where this one is a resume and they are known."""
-    model_script: str | None = None
-    """The model script, as JSON, that answers instead of a model."""
     queued_seconds: float = 0.0
     """How long the run has waited, as far as the coordinator knows."""
 

@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, parse_event
-from ao_protocol.framing import decode_object
+from ao_protocol.lifecycle import REQUEST_EVENTS
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.group_commit import GroupCommit, unavailable
 from ao_runner.coordinators.inbox import AskedRequests, new_stops
@@ -27,13 +26,11 @@ from ao_runner.coordinators.port import (
 from ao_runner.run_events import RunKey
 from ao_runner.runs.input_requests import PARKED
 from ao_runner.runs.lost_runs import RunSummary, end_lost_run, ending_behind, fail_lost_runs, fail_stranded_runs
-from ao_runner.runs.outcome import error_type_of, failed, status_of
-from ao_runner.runs.submission import new_run_id, new_session_id
-from ao_runner.store.input_table import MARKS
+from ao_runner.runs.outcome import failed
+from ao_runner.runs.projection import Ended, project, project_end
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Wakeup
-from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunLimit, RunRecord, seconds_since, timestamp
-from ao_runner.store.run_figures import USAGE_MARK
+from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunRecord, seconds_since, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import NotHeld, RowDamaged, StoreUnreachable, StoreUnusable, StoreUnwritable
 from ao_runner.store.worker_table import Requests
@@ -45,6 +42,9 @@ LOOKS_PER_LEASE: Final = 3
 ASK_AGAIN_SECONDS: Final = 10.0
 BUSY_SECONDS: Final = 0.25
 """How long the event loop waits for another writer of the file before it continues and tries again later."""
+
+_REPORTS: Final = REQUEST_EVENTS | {"session_bound", "usage"}
+"""The types of the events that change more than the list of events."""
 
 Returned = TypeVar("Returned")
 
@@ -129,25 +129,16 @@ class StoreCoordinator:
 
     async def events(self, batch: EventBatch) -> int:
         """Store events, and what they report: the executor's own id of the session, usage, requests to a person."""
-        key, block = batch.key, b"\n".join(batch.lines)
-        is_bound, asks = b'"session_bound"' in block, any(mark in block for mark in MARKS)
-        owner = self._owner(key)
-        bound = [line for line in batch.lines if b'"session_bound"' in line] if is_bound else []
+        key, owner = batch.key, self._owner(batch.key)
 
-        def keep() -> int:
+        def keep() -> tuple[int, list[JsonObject]]:
             last = self._store.events.add_of_attempt(key.run_id, key.attempt, batch.first_seq, batch.lines, owner)
-            for document in map(decode_object, bound):
-                if document["event_type"] == "session_bound":
-                    self._store.sessions.bind(str(document["session_id"]), str(document["executor_session_id"]))
-            if USAGE_MARK in block and last == batch.last_seq:  # else it is a repetition
-                self._store.figures.note_usage(key.run_id, batch.lines)
-            if asks:
-                self._store.inputs.note(key.run_id, batch.lines)
-            return last
+            is_repetition = last != batch.last_seq
+            return last, [] if is_repetition else project(self._store, key.run_id, batch.lines)
 
-        last = await self._held(key, keep)
-        self._asked.note(key.run_id, batch.lines)
-        if asks:
+        last, changing = await self._held(key, keep)
+        self._asked.note(key.run_id, changing)
+        if any(event["event_type"] in REQUEST_EVENTS for event in changing):
             self._wakeup.notify()  # somebody may watch for requests
         self._note_acknowledged(key, last)
         return last
@@ -164,22 +155,19 @@ class StoreCoordinator:
 
         owner = self._owner(key)
 
-        def end() -> tuple[bool, str | None]:
+        def end() -> Ended:
             stored = self._store.events.last_seq(key.run_id)
             if stored == seq and self._store.events.last_line(key.run_id) == line.decode():
-                return False, None
+                return Ended(is_awaited=False, pause=None)
             if stored >= seq and self._end_as_lost(key):
-                return self._store.deliveries.is_end_awaited(key.run_id), None
+                return Ended(self._store.deliveries.is_end_awaited(key.run_id), None)
             self._store.events.add_of_attempt(key.run_id, key.attempt, seq, [line], owner)
-            self._store.queue.end(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
-            self._store.figures.record_usage(key.run_id, body.usage)
-            is_awaited = self._store.deliveries.is_end_awaited(key.run_id)
-            return is_awaited, self._wait_for_reset(key.run_id, body) if isinstance(body, Failure) else None
+            return project_end(self._store, key.run_id, body, self._offer.pausing)
 
-        is_awaited, paused = await self._held(key, end)
-        if paused is not None:
-            self._tell(paused)
-        if is_awaited:
+        ended = await self._held(key, end)
+        if ended.pause is not None:
+            self._tell(ended.pause)
+        if ended.is_awaited:
             await self._notify_servers()
         self._note_acknowledged(key, seq)
         self._acknowledged.pop(key, None)
@@ -189,23 +177,6 @@ class StoreCoordinator:
         """Let servers announce an end at once. They also poll, so that it does not matter if this fails."""
         with suppress(StoreUnusable, StoreUnwritable, OSError):
             await self._commits.alone(self._store.notify)
-
-    def _wait_for_reset(self, run_id: str, failure: Failure) -> str | None:
-        """Pause the profile of a run until its usage limit is reset, and queue a copy, if these ask for it.
-
-        Returns:
-            A sentence about the pause; None if there is none.
-        """
-        reset = _reset_of(failure)
-        if reset is None:
-            return None
-        if failure.error.side_effects == "none":
-            self._store.queue.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp())
-        profile = self._store.runs.find_profile(run_id)
-        if profile not in self._offer.pausing:
-            return None
-        self._store.limits.put(RunLimit("pause", str(profile), 0, reset))
-        return f"profile {profile} is paused until {reset}: {failure.error.type}"
 
     async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Extend the leases, and do nothing else: on a busy server each call waits, and a late answer ends the runs."""
@@ -337,7 +308,7 @@ class StoreCoordinator:
                 try:
                     assignments.append(self._assignment(one))
                 except Exception as error:  # noqa: BLE001  # what a row holds ends its run at most
-                    self._end_unreadable(one.queued.run.run_id, one.queued.run.session_id, one.attempt, error)
+                    self._end_unreadable(one.run.run_id, one.run.session_id, one.attempt, error)
                     damaged.append(error)
             for reason in damaged:
                 self._tell(f"a queued run is not performed, and ends as failed: {reason}")
@@ -349,21 +320,17 @@ class StoreCoordinator:
         failure = failed(ErrorType.INTERNAL_ERROR, message, side_effects="none", origin="runner")
         lines = [event.line for event in ending_behind(run_id, 0, RunSummary(session_id), failure, timestamp)]
         self._store.events.add_of_attempt(run_id, attempt, 1, lines)
-        self._store.queue.end(run_id, attempt, "failed", timestamp(), str(ErrorType.INTERNAL_ERROR))
+        project_end(self._store, run_id, failure)
 
     def _assignment(self, claimed: ClaimedRun) -> Assignment:
-        queued = claimed.queued
-        is_resume = queued.run.mode == "resume"
+        run = claimed.run
+        first = self._store.runs.first(run.session_id) if run.mode == "resume" else None
         return Assignment(
-            key=RunKey(queued.run.run_id, claimed.attempt),
-            session=self._store.sessions.find(queued.run.session_id),
-            run=queued.run,
+            key=RunKey(run.run_id, claimed.attempt),
+            session=self._store.sessions.find(run.session_id),
+            run=run,
             lease_seconds=self._offer.lease_seconds,
-            profile=queued.profile,
-            timeout_seconds=queued.timeout_seconds,
-            metadata=queued.metadata or {},
-            first_parameters=self._store.runs.first(queued.run.session_id).parameters if is_resume else None,
-            model_script=queued.model_script,
+            first_parameters=None if first is None else first.parameters,
             queued_seconds=seconds_since(claimed.queued_at),
         )
 
@@ -375,7 +342,7 @@ class StoreCoordinator:
 
     async def _new_answers(self) -> tuple[InputAnswer, ...]:
         """Return the answers to requests of this worker's runs that were not returned yet."""
-        if not self._asked.open:
+        if not self._asked:
             return ()
         try:
             found = await self._commits.alone(lambda: self._store.inputs.answers_for(self._offer.owner))
@@ -390,13 +357,3 @@ class StoreCoordinator:
             raise LeaseLost(key, error.reason) from error
         except ValueError as error:
             raise Refused(f"what attempt {key.attempt} says of run {key.run_id}", str(error)) from error
-
-
-def _reset_of(failure: Failure) -> str | None:
-    """Return when the usage limit that a failure reports is reset; None if it reports none, or no time."""
-    is_limit = failure.error.type in {ErrorType.RATE_LIMITED, ErrorType.QUOTA_EXCEEDED}
-    if not is_limit or failure.error.retry_after_seconds is None:
-        return None
-    with suppress(OverflowError):
-        return timestamp(datetime.now(UTC) + timedelta(seconds=failure.error.retry_after_seconds))
-    return None

@@ -116,14 +116,14 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
     requests = [one for one in store.inputs.of_run(request.run_id) if one.is_parked]
     if any(one.answer is None for one in requests):
         return None
-    parked = store.runs.find_queued(request.run_id)
+    parked = store.runs.exactly(request.run_id)
     if parked.model_script is None and store.sessions.find(request.session_id).is_simulated:
         raise AnswerRefused(
             f"run {request.run_id} had a model script that is not stored, so no worker can continue it;"
             " begin such a run with `ao submit --model-script`"
         )
     run = replace(
-        parked.run,
+        parked,
         run_id=new_run_id(),
         mode="resume",
         parameters={},
@@ -133,7 +133,7 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
         error_type=None,
         input_responses=[{"request_id": one.request_id, **_response(one.answer or {})} for one in requests],
     )
-    store.queue.add(replace(parked, run=run))
+    store.queue.add(run)
     return run.run_id
 
 

@@ -37,6 +37,7 @@ from ao_protocol.lifecycle import (
     complete_event,
 )
 from ao_protocol.redaction import NO_SECRETS, Redactor
+from ao_protocol.short_text import shorten
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
@@ -314,8 +315,7 @@ class Conversation:
         if self.redactor.data(line) != line:
             # The error also quotes the line, and may cut the secret in two.
             return "dropped a line that is not an event (not shown: it contains a secret)"
-        excerpt = text if len(text) <= MAX_QUOTED_CHARACTERS else f"{text[:MAX_QUOTED_CHARACTERS]}…"
-        return f"{error}; dropped the line: {excerpt!r}"
+        return f"{error}; dropped the line: {shorten(text, MAX_QUOTED_CHARACTERS)!r}"
 
     def _begin(self) -> Iterator[Relayed]:
         if self._last_seq == 0:

@@ -1,18 +1,19 @@
 """The journal of a run in the local store: what is kept of a run while it is performed, and who hears of it."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from ao_protocol.events import Body, Failure, Result, SessionBound, Terminal, Usage
+from ao_protocol.events import Terminal
+from ao_runner.profiles import Profile
 from ao_runner.run_events import Relayed
 from ao_runner.runs.attempt import Mark
-from ao_runner.store.records import Run, RunRecord, Session, timestamp
+from ao_runner.runs.projection import project, project_end
+from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.store import Store
 
-_OF_INPUTS: Final = frozenset({"input_requested", "input_resolved"})
-_REACTED_TO: Final = frozenset({"session_bound", "usage", "result", "failure"})
+TERMINAL_EVENTS: Final = frozenset({"result", "failure"})
 
 
 class Listener(Protocol):
@@ -60,6 +61,11 @@ class Marks:
         self.seconds.setdefault(what, now)
 
 
+def paused_profiles(run: Run, profile: Profile) -> tuple[str, ...]:
+    """Return the name that a usage limit of a run pauses; none unless its profile says so."""
+    return (run.profile or profile.name,) if profile.pause_on_limit else ()
+
+
 @dataclass
 class StoredJournal:
     """The journal of a run in the local store.
@@ -73,6 +79,8 @@ class StoredJournal:
     owner: str
     new_session: Session | None = None
     """The session that this run creates, if any; it is stored together with its first run or not at all."""
+    pausing: Collection[str] = ()
+    """The profiles that a usage limit pauses."""
     _marks: Marks = field(default_factory=Marks)
     _terminal: Terminal | None = None
 
@@ -98,12 +106,20 @@ class StoredJournal:
         if not batch:
             return
         self.mark("first_event")
-        # Before the events, so that whoever sees the event of a request finds the request.
-        self.store.inputs.note(self.run.run_id, [item.line for item in batch if item.event_type in _OF_INPUTS])
-        self.store.events.add(self.run.run_id, batch[0].seq, [item.line for item in batch])
+        run_id, lines = self.run.run_id, [item.line for item in batch]
+        ended = None
+        with self.store.transaction():
+            self.store.events.add(run_id, batch[0].seq, lines)
+            project(self.store, run_id, lines)
+            if batch[-1].event_type in TERMINAL_EVENTS:
+                self._terminal = batch[-1].event.body  # type: ignore[assignment]  # its type says so
+                self.mark("terminal")
+                ended = project_end(self.store, run_id, self._terminal, self.pausing)
+        if ended is not None and ended.pause is not None:
+            self.note(ended.pause)
+        if ended is not None and ended.is_awaited:
+            self.store.notify()
         for item in batch:
-            if item.event_type in _REACTED_TO:
-                self._keep(item.event.body)
             self.listener.on_event(item)
 
     @property
@@ -121,19 +137,3 @@ class StoredJournal:
         if self._terminal is None:
             raise RuntimeError(f"run {self.run.run_id} was closed before its terminal event was relayed")
         return self._terminal
-
-    def _keep(self, body: Body) -> None:
-        """Store the session id, the usage or the outcome that an event reports."""
-        if isinstance(body, SessionBound):
-            self.store.sessions.bind(self.run.session_id, body.executor_session_id)
-        elif isinstance(body, Usage):
-            self.store.figures.record_usage(self.run.run_id, body)
-        elif isinstance(body, Result | Failure):
-            from ao_runner.runs.outcome import error_type_of, status_of
-
-            self._terminal = body
-            self.mark("terminal")
-            self.store.runs.end(self.run.run_id, status_of(body), timestamp(), error_type_of(body))
-            self.store.figures.record_usage(self.run.run_id, body.usage)
-            if self.store.deliveries.is_end_awaited(self.run.run_id):
-                self.store.notify()

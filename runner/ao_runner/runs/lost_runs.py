@@ -1,7 +1,7 @@
 """End runs whose runner died as `attempt_lost`, so that every run ends exactly once."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -22,10 +22,13 @@ from ao_protocol.events import (
     ToolFinished,
     parse_event,
 )
+from ao_protocol.lifecycle import CALL_EVENTS, note_calls
+from ao_protocol.raw_events import events_of_types
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
-from ao_runner.runs.outcome import error_type_of, failed, status_of
+from ao_runner.runs.outcome import failed
+from ao_runner.runs.projection import project, project_end
 from ao_runner.store.records import Run, RunState, RunStatus, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import (
@@ -42,11 +45,8 @@ EVENTS_AT_ONCE: Final = 1000
 MOST_UNBEGUN_ATTEMPTS: Final = 5
 """Number of the attempt after which a run that did not begin is not queued again: it may be what ends its workers."""
 
-_RUN_STARTED: Final = b'"run_started"'
-_TOOL_STARTED: Final = b'"tool_started"'
-_TOOL_FINISHED: Final = b'"tool_finished"'
-_INPUT_REQUESTED: Final = b'"input_requested"'
-_INPUT_RESOLVED: Final = b'"input_resolved"'
+_SUMMED_UP: Final = CALL_EVENTS | {"run_started"}
+_BEGINNING: Final = frozenset({"run_started", "tool_started", "input_requested"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,48 +93,19 @@ class RunSummary:
         )
 
     def after(self, lines: Sequence[bytes]) -> "RunSummary":
-        """Return the summary after some more events."""
-        summary = replace(self, open_tools=dict(self.open_tools))
-        block = b"\n".join(lines)
-        telling = [mark for mark in self._marks() if mark in block]
-        if _TOOL_STARTED in telling and _TOOL_FINISHED not in telling:
-            telling.append(_TOOL_FINISHED)
-        if _INPUT_REQUESTED in telling and _INPUT_RESOLVED not in telling:
-            telling.append(_INPUT_RESOLVED)
-        for line in lines if telling else ():
-            if any(mark in line for mark in telling):
-                with suppress(ValueError, RecursionError):  # delivery reports a line that is not an event
-                    summary = summary._after_one(json.loads(line))
-        return summary
-
-    def _marks(self) -> Iterator[bytes]:
-        """Yield the marks to search for; each search of a block takes time, and most would find nothing."""
-        yield _TOOL_STARTED
-        yield _INPUT_REQUESTED
-        if self.open_requests:
-            yield _INPUT_RESOLVED
-        if self.open_tools:
-            yield _TOOL_FINISHED
-        if self.executor_name == self.executor_version == "unknown":
-            yield _RUN_STARTED
-
-    def _after_one(self, document: dict[str, object]) -> "RunSummary":
-        """Return the summary after one event. Update the tools in place, since a copy for each event is too slow."""
-        match document:
-            case {"event_type": "run_started", "session_id": str(session_id), "executor": dict(executor)}:
-                name, version = str(executor.get("name")), str(executor.get("version"))
-                return replace(self, session_id=session_id, executor_name=name, executor_version=version)
-            case {"event_type": "tool_started", "tool_call_id": str(call), "tool_name": str(name)}:
-                self.open_tools[call] = name
-            case {"event_type": "tool_finished", "tool_call_id": str(call)}:
-                self.open_tools.pop(call, None)
-            case {"event_type": "input_requested", "request_id": str(request)}:
-                return replace(self, open_requests=(*self.open_requests, request))
-            case {"event_type": "input_resolved", "request_id": str(request)}:
-                return replace(self, open_requests=tuple(one for one in self.open_requests if one != request))
-            case _:
-                pass
-        return self
+        """Return the summary after some more events. Delivery reports a line that is not an event."""
+        if not self.open_tools and not self.open_requests and not any(events_of_types(lines, _BEGINNING)):
+            return self
+        summary, open_tools = self, dict(self.open_tools)
+        requests = dict.fromkeys(self.open_requests, True)
+        for event in events_of_types(lines, _SUMMED_UP):
+            note_calls(event, open_tools, requests)
+            match event:
+                case {"event_type": "run_started", "session_id": str(session_id), "executor": dict(executor)}:
+                    name, version = str(executor.get("name")), str(executor.get("version"))
+                    summary = RunSummary(session_id, name, version)
+        open_requests = tuple(request for request, is_open in requests.items() if is_open)
+        return replace(summary, open_tools=open_tools, open_requests=open_requests)
 
 
 def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str]:
@@ -158,7 +129,7 @@ def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str
                 are_workers_runs_waiting = not store.waits_for_a_server and _outboxes_wait(store.home)
                 # Query again in the transaction: several processes search, and their workers may respond meanwhile.
                 for state in store.workers.lost_runs():
-                    is_ended = not state.has_begun or state.profile is None or not are_workers_runs_waiting
+                    is_ended = not state.has_begun or state.queued_at is None or not are_workers_runs_waiting
                     if is_ended and end_lost_run(store, state, now):
                         ended.append(state.run.run_id)
     except StoreBusy:
@@ -230,9 +201,8 @@ def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = t
         ending = ending_behind(run.run_id, 0 if last is None else last.seq, summary, failure, now)
         lines = [item.line for item in ending]
         store.events.add(run.run_id, ending[0].seq, lines)
-        store.inputs.note(run.run_id, lines)
-    store.runs.end(run.run_id, status_of(terminal), now(), error_type_of(terminal))
-    store.figures.record_usage(run.run_id, terminal.usage)
+        project(store, run.run_id, lines)
+    project_end(store, run.run_id, terminal, now=now)
 
 
 _CANCELLED_IN_THE_QUEUE: Final = Failure(

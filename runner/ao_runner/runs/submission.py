@@ -9,7 +9,7 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -37,18 +37,19 @@ from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.discovery import Executor, ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import InvalidProfile, ProfileNotFound, load_profile
-from ao_runner.store.records import OPEN_STATUSES, ExecutionMode, Placement, QueuedRun, Run, Session, timestamp
+from ao_runner.store.records import OPEN_STATUSES, Run, RunTerms, Session, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowDamaged, SessionUnknown
 
 DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
 """The default executor for each type of agent."""
 MAX_SHOWN_CHARACTERS: Final = 200
+_TERMS: Final = [one.name for one in fields(RunTerms)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewRun:
-    """A request for a run. Fields without a default in the request have the default here."""
+class NewRun(RunTerms):
+    """A request for a run. What is not said has the default of its field."""
 
     parameters: JsonObject
     """Those of the agent's `parameters_schema`, else `{prompt}`; empty with `input_responses`."""
@@ -66,8 +67,6 @@ class NewRun:
     executor_config: JsonObject = field(default_factory=dict)
     executor: Executor | None = None
     """The executor of a new session if no profile names it."""
-    profile: str | None = None
-    """The profile or executor that performs the run; by default the session's, or that of the agent's type."""
     output_schema: JsonObject | None = None
     output_schema_name: str | None = None
     output_schema_options: JsonObject = field(default_factory=dict)
@@ -75,18 +74,8 @@ class NewRun:
     """Whether the answer is free text, although the agent has a default schema."""
     keep_rejected: bool = True
     """Whether answers that do not fit are stored with the run."""
-    timeout_seconds: float | None = None
-    metadata: JsonObject = field(default_factory=dict)
-    model_script: str | None = None
-    """The model script, as JSON, that answers instead of a model."""
     is_simulated: bool = False
     """Whether a script answers that the place of the request plays itself."""
-    requires: tuple[str, ...] = ()
-    priority: int = 0
-    not_before: str | None = None
-    requeue: bool = False
-    parent_session_id: str | None = None
-    execution_mode: ExecutionMode | None = None
 
     @property
     def has_script(self) -> bool:
@@ -112,15 +101,10 @@ class Accepted:
     """A checked run: what is stored, and performed here or by a worker."""
 
     session: Session
-    queued: QueuedRun
+    run: Run
     is_new_session: bool
     attempts: int | None = None
     """The maximum number of answers; None without a contract, or if the agent is not asked again."""
-
-    @property
-    def run(self) -> Run:
-        """The run itself."""
-        return self.queued.run
 
     def enqueue(self, store: Store) -> None:
         """Queue the run, as a step of a transaction.
@@ -135,7 +119,7 @@ class Accepted:
             store.sessions.set_parent(self.run.session_id, self.run.parent_session_id)
         else:
             store.sessions.resolve(self.run.session_id)
-        store.queue.add(self.queued)
+        store.queue.add(self.run)
 
 
 class Reason(StrEnum):
@@ -215,18 +199,13 @@ def accept(asked: NewRun, at: Reception) -> Accepted:
         started_at=timestamp(),
         status="queued",
         contract=record,
-        parent_session_id=asked.parent_session_id,
-        execution_mode=asked.execution_mode,
+        **{name: getattr(asked, name) for name in _TERMS if name != "profile"},
+        profile=asked.profile or session.profile or session.executor_path,
     )
-    profile = asked.profile or session.profile or session.executor_path
-    placement = Placement(asked.requires, asked.priority, asked.not_before)
-    queued = QueuedRun(
-        run, profile, asked.timeout_seconds, asked.metadata, asked.model_script, placement, asked.requeue
-    )
-    _check_size(session, queued)
+    _check_size(session, run)
     is_asked_again = contract is not None and blueprint.type == "autonomous"
     attempts = contract.max_retries + 1 if contract is not None and is_asked_again else None
-    return Accepted(session, queued, is_new, attempts)
+    return Accepted(session, run, is_new, attempts)
 
 
 def _check_parent(asked: NewRun, at: Reception) -> None:
@@ -426,13 +405,12 @@ def demand_on(run: Run, blueprint: Blueprint) -> Demand:
     )
 
 
-def _check_size(session: Session, queued: QueuedRun) -> None:
+def _check_size(session: Session, run: Run) -> None:
     """Refuse a run if its invocation would be too large (AOX-237).
 
     The parameters of a model are in it twice, the second time as its prompt.
     """
-    run = queued.run
-    parts: list[object] = [session.blueprint, session.executor_config, run.parameters, run.contract, queued.metadata]
+    parts: list[object] = [session.blueprint, session.executor_config, run.parameters, run.contract, run.metadata]
     parts += [] if session.blueprint.get("type") == "procedural" else [run.parameters]
     size = len(json.dumps(parts, ensure_ascii=False).encode())
     if size > MAX_INVOCATION_BYTES:
@@ -440,12 +418,12 @@ def _check_size(session: Session, queued: QueuedRun) -> None:
         raise RunRefused(Reason.TOO_LARGE, f"the invocation of the run would have {size} bytes, and {most}")
 
 
-def repetition_of(queued: QueuedRun, session: Session) -> NewRun:
+def repetition_of(run: Run, session: Session) -> NewRun:
     """Return the request that asks the same as a stored run: in a new session if it began one.
 
     Its time, `not_before`, is over, and does not return.
     """
-    run, record = queued.run, queued.run.contract or {}
+    record = run.contract or {}
     schema, name, options = record.get("schema"), record.get("schema_name"), record.get("options")
     is_new, source = run.mode == "start", record.get("source")
     is_callers = source in {SchemaSource.INLINE, SchemaSource.NAMED}
@@ -455,20 +433,12 @@ def repetition_of(queued: QueuedRun, session: Session) -> NewRun:
         session_id=None if is_new else run.session_id,
         project_dir=session.project_dir if is_new else None,
         executor_config=session.executor_config if is_new else {},
-        profile=queued.profile,
         output_schema=schema if is_callers and name is None and isinstance(schema, dict) else None,
         output_schema_name=str(name) if is_callers and name is not None else None,
         output_schema_options=options if isinstance(options, dict) else {},
         no_schema=source == NO_CONTRACT["source"],
         keep_rejected=record.get("keep_rejected") is not False,
-        timeout_seconds=queued.timeout_seconds,
-        metadata=queued.metadata or {},
-        model_script=queued.model_script,
-        requires=queued.placement.requires,
-        priority=queued.placement.priority,
-        requeue=queued.requeue,
-        parent_session_id=run.parent_session_id,
-        execution_mode=run.execution_mode,
+        **{name: getattr(run, name) for name in _TERMS if name != "not_before"},
     )
 
 

@@ -86,6 +86,9 @@ class Codec:
 COPIED: Final[dict[str, object]] = {"is_copied": True}
 """The metadata of a field that a copy of its row takes over. More metadata may be added to it with `|`."""
 OBJECT: Final[dict[str, object]] = {"codec": Codec(json.dumps, json_object)}
+OBJECT_OR_NONE: Final[dict[str, object]] = {
+    "codec": Codec(json.dumps, lambda name, text: {} if text is None else json_object(name, text), is_needed=True)
+}
 VALUE: Final[dict[str, object]] = {"codec": Codec(json.dumps, lambda _, text: json.loads(text))}
 TEXTS: Final[dict[str, object]] = {"codec": Codec(json.dumps, lambda _, text: tuple(json.loads(text)))}
 FLAG: Final[dict[str, object]] = {"codec": Codec(int, lambda _, number: bool(number))}
@@ -98,7 +101,8 @@ class Stored(Generic[Record]):
     def __init__(self, kind: str, of: type[Record]) -> None:
         """Read the declaration. `kind` is the word for such a row in messages."""
         self._kind, self._of = kind, of
-        declared = fields(of)  # type: ignore[arg-type]  # a dataclass
+        # The id is the first column; inherited fields have names only.
+        declared = sorted(fields(of), key=lambda one: bool(one.kw_only))  # type: ignore[arg-type]  # a dataclass
         self._parts = {
             one.name: Stored(kind, one.type)
             for one in declared

@@ -1,16 +1,13 @@
 """The requests of runs to a person, and their answers, of which the first counts (SPEC 8.3)."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from ao_protocol.framing import decode_object
 from ao_protocol.wire import JsonObject
 from ao_runner.store.columns import FLAG, OBJECT, Stored, json_object
 from ao_runner.store.engine import Part
 
-MARKS: Final = (b'"input_requested"', b'"input_resolved"')
 _WAITS: Final = (
     "answer IS NULL AND (outcome IS NULL OR parked = 1)"  # the condition of the index
     " AND EXISTS (SELECT 1 FROM runs AS asking WHERE asking.run_id = inputs.run_id"
@@ -57,25 +54,21 @@ _REQUEST: Final = Stored("request", StoredRequest)
 class InputTable(Part):
     """The requests to a person."""
 
-    def note(self, run_id: str, lines: Sequence[bytes]) -> None:
-        """Store the requests that events of a run open and resolve. Repeated events change nothing."""
-        for line in lines:
-            if not any(mark in line for mark in MARKS):
-                continue
-            event: dict[str, Any] = dict(decode_object(line))
-            if event["event_type"] == "input_requested":
-                fields = {name: value for name, value in event.items() if name not in _ENVELOPE}
-                self._db.write(
-                    "INSERT INTO inputs (run_id, request_id, asked_at, fields, parked) VALUES (?, ?, ?, ?, 0)"
-                    " ON CONFLICT (run_id, request_id) DO UPDATE SET asked_at = excluded.asked_at,"
-                    " fields = excluded.fields",
-                    (run_id, event["request_id"], event["timestamp"], json.dumps(fields, ensure_ascii=False)),
-                )
-            elif event["event_type"] == "input_resolved":
-                self._db.write(
-                    "UPDATE inputs SET outcome = ? WHERE run_id = ? AND request_id = ?",
-                    (event["outcome"], run_id, event["request_id"]),
-                )
+    def note(self, run_id: str, event: JsonObject) -> None:
+        """Store the request that an event of a run opens, or its end. A repeated event changes nothing."""
+        if event["event_type"] == "input_requested":
+            fields = {name: value for name, value in event.items() if name not in _ENVELOPE}
+            self._db.write(
+                "INSERT INTO inputs (run_id, request_id, asked_at, fields, parked) VALUES (?, ?, ?, ?, 0)"
+                " ON CONFLICT (run_id, request_id) DO UPDATE SET asked_at = excluded.asked_at,"
+                " fields = excluded.fields",
+                (run_id, event["request_id"], event["timestamp"], json.dumps(fields, ensure_ascii=False)),
+            )
+        else:
+            self._db.write(
+                "UPDATE inputs SET outcome = ? WHERE run_id = ? AND request_id = ?",
+                (event["outcome"], run_id, event["request_id"]),
+            )
 
     def answer(self, run_id: str, request_id: str, answer: JsonObject, by: str) -> bool:
         """Store the answer to a request, and return whether it counts: it is the first, and the request still waits."""

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.wire import JsonObject
-from ao_runner.store.columns import COPIED, FLAG, NEEDED, OBJECT, TEXTS, VALUE, Codec
+from ao_runner.store.columns import COPIED, FLAG, NEEDED, OBJECT, OBJECT_OR_NONE, TEXTS, VALUE, Codec
 
 LAST: Final = "last"
 """The id that refers to the session of the newest run."""
@@ -57,9 +57,34 @@ class Session:
         return str(self.blueprint.get("name", ""))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTerms:
+    """What a request says of a run besides its agent, its parameters and its answer; stored as it was asked for."""
+
+    profile: str | None = field(default=None, metadata=COPIED)
+    """The profile or executor that performs the run; None means the session's, or the worker's own."""
+    timeout_seconds: float | None = field(default=None, metadata=COPIED)
+    metadata: JsonObject = field(default_factory=dict, metadata=COPIED | OBJECT_OR_NONE)
+    """Passed to the executor; `traceparent` is a W3C trace context."""
+    model_script: str | None = field(default=None, metadata=COPIED)
+    """The model script, as JSON, that answers instead of a model."""
+    requires: tuple[str, ...] = field(default=(), metadata=COPIED | TEXTS)
+    """Tags that a worker must offer."""
+    priority: int = field(default=0, metadata=COPIED)
+    """Runs with a higher number are claimed first."""
+    not_before: str | None = None
+    """The earliest time of a claim, as a timestamp."""
+    requeue: bool = field(default=False, metadata=COPIED | FLAG)
+    """Whether a copy is queued if the run ends at a usage limit with a known reset."""
+    parent_session_id: str | None = field(default=None, metadata=COPIED)
+    """The session that asked for the run."""
+    execution_mode: ExecutionMode | None = field(default=None, metadata=COPIED)
+    """How that session learns of the end."""
+
+
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a session and its current status."""
+class Run(RunTerms):
+    """One run of a session: what was asked for, and its current status."""
 
     run_id: str
     session_id: str
@@ -71,10 +96,6 @@ class Run:
     error_type: str | None = None
     contract: JsonObject | None = field(default=None, metadata=COPIED | OBJECT)
     """The output contract that the caller requires; its `schema_name` is the name of a named schema."""
-    parent_session_id: str | None = field(default=None, metadata=COPIED)
-    """The session that asked for the run."""
-    execution_mode: ExecutionMode | None = field(default=None, metadata=COPIED)
-    """How that session learns of the end."""
     input_responses: list[JsonValue] | None = field(default=None, metadata=COPIED | VALUE)
     """The answers with which a resume continues a parked run (SPEC 8.3)."""
 
@@ -114,34 +135,6 @@ class StoredEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Where and when a queued run may be performed."""
-
-    requires: tuple[str, ...] = field(default=(), metadata=COPIED | TEXTS)
-    """Tags that a worker must offer."""
-    priority: int = field(default=0, metadata=COPIED)
-    """Runs with a higher number are claimed first."""
-    not_before: str | None = None
-    """The earliest time of a claim, as a timestamp."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedRun:
-    """A queued run and the settings for it."""
-
-    run: Run
-    profile: str = field(metadata=COPIED | NEEDED)
-    """The profile or executor that performs the run."""
-    timeout_seconds: float | None = field(default=None, metadata=COPIED)
-    metadata: JsonObject | None = field(default=None, metadata=COPIED | OBJECT)
-    model_script: str | None = field(default=None, metadata=COPIED)
-    """The model script, as JSON, that replaces the model."""
-    placement: Placement = Placement()
-    requeue: bool = field(default=False, metadata=COPIED | FLAG)
-    """Whether a copy is queued if the run ends at a usage limit with a known reset."""
-
-
-@dataclass(frozen=True, slots=True)
 class Offer:
     """What a worker offers to runs when it claims some."""
 
@@ -169,7 +162,7 @@ class Offer:
 class ClaimedRun:
     """A run that a worker has claimed."""
 
-    queued: QueuedRun
+    run: Run
     attempt: int
     queued_at: str = field(metadata=NEEDED)
 
@@ -179,14 +172,12 @@ class RunState:
     """The state of a run in the store, for lists."""
 
     run: Run
-    profile: str | None
     attempt: int
     owner: str
     queued_at: str | None
     has_begun: bool = field(metadata=FLAG)
     stop_wanted: bool = field(metadata=FLAG)
     last_seq: int
-    placement: Placement = Placement()
     host: str | None = None
     """The host of its session."""
     succeeds: str | None = None

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ao_protocol.events import Usage, UsageFigures, parse_event
+from ao_protocol.events import UsageFigures
 from ao_runner.store.columns import Stored
 from ao_runner.store.engine import Part
 from ao_runner.store.records import Live, LiveRun
 
-USAGE_MARK: Final = b'"usage"'
-"""Is in every line with a `usage` event, and in few others."""
 NEWEST_RUNS: Final = 10_000
 """Number of newest runs that figures are about, so that an old store costs no more."""
 ONLY: Final = {
@@ -90,11 +88,6 @@ class RunFigures(Part):
                 "UPDATE runs SET cost_usd = ?, input_tokens = ?, output_tokens = ? WHERE run_id = ?",
                 (usage.cost_usd, usage.input_tokens, usage.output_tokens, run_id),
             )
-
-    def note_usage(self, run_id: str, lines: Sequence[bytes]) -> None:
-        """Store what the last `usage` event among some events of a run tells; its end need not tell it."""
-        bodies = (parse_event(line).body for line in reversed(lines) if USAGE_MARK in line)
-        self.record_usage(run_id, next((body for body in bodies if isinstance(body, Usage)), None))
 
     def usage_of(self, run_ids: Sequence[str]) -> dict[str, UsageFigures]:
         """Return what runs have used. Those that reported nothing are absent."""

@@ -12,8 +12,8 @@ from ao_protocol.errors import ErrorType
 from ao_runner.store.columns import Row
 from ao_runner.store.engine import Engine, Part
 from ao_runner.store.limit_table import LimitTable
-from ao_runner.store.records import ClaimedRun, Offer, QueuedRun, RunStatus
-from ao_runner.store.run_table import QUEUED, RunTable
+from ao_runner.store.records import ClaimedRun, Offer, Run
+from ao_runner.store.run_table import RUN, RunTable
 from ao_runner.store.session_table import SESSION
 from ao_runner.store.store_errors import RowDamaged
 from ao_runner.store.worker_table import CLAIMED, WorkerTable
@@ -28,12 +28,10 @@ class RunQueue(Part):
         super().__init__(engine)
         self._runs, self._limits, self._workers = runs, limits, workers
 
-    def add(self, queued: QueuedRun) -> None:
+    def add(self, run: Run) -> None:
         """Append a run to the queue. Its events belong to this week, whose partition no worker may have created."""
         self._db.keep_partitions()
-        metadata = json.dumps(queued.metadata or {})  # older programs read no null there
-        own = {"queued_at": queued.run.started_at, "metadata": metadata}
-        self._runs.insert(queued.run, QUEUED.values(queued) | _NEW | own)
+        self._runs.insert(run, RUN.values(run) | _NEW | {"queued_at": run.started_at})
 
     def claim(self, offer: Offer, slots: int, on_damaged: Callable[[RowDamaged, Row], None]) -> list[ClaimedRun]:
         """Claim at most `slots` runs that suit an offer, as a step of a transaction.
@@ -106,7 +104,7 @@ class RunQueue(Part):
             self._db.copy("sessions", (*SESSION.copied, "agent_name"), new, ("session_id", session_id))
             session_id = ids[1]
         new = {"run_id": ids[0], "session_id": session_id, "started_at": now, "queued_at": now, "succeeds": run_id}
-        copied = (*QUEUED.copied, *self._db.own_run_columns)
+        copied = (*RUN.copied, *self._db.own_run_columns)
         self._db.copy("runs", copied, _NEW | new | {"not_before": not_before}, ("run_id", run_id))
         return True
 
@@ -124,15 +122,6 @@ class RunQueue(Part):
                 " AND session_id = (SELECT session_id FROM runs WHERE run_id = ?)",
                 (host or self._db.host, run_id),
             )
-
-    def end(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
-        """End a run, once.
-
-        Raises:
-            NotHeld: The run has ended, or another worker holds it.
-        """
-        self._runs.check_held(run_id, attempt)
-        self._runs.end(run_id, status, now, error_type)
 
     def give_back(self, run_id: str, attempt: int) -> None:
         """Return a run that has not begun to the queue. Ignore one that has begun or is held by another worker."""

@@ -9,7 +9,7 @@ from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.store.brief_fields import brief_parameters
 from ao_runner.store.columns import Stored, json_object, reading
 from ao_runner.store.engine import ConstraintBroken, Engine, Part, end_of_prefix
-from ao_runner.store.records import LAST, QueuedRun, Run, RunFilter, RunRecord, RunState, RunStatus, Session
+from ao_runner.store.records import LAST, Run, RunFilter, RunRecord, RunState, RunStatus, Session
 from ao_runner.store.run_figures import ONLY, contains
 from ao_runner.store.session_table import SessionTable
 from ao_runner.store.store_errors import (
@@ -22,7 +22,6 @@ from ao_runner.store.store_errors import (
 )
 
 RUN: Final = Stored("run", Run)
-QUEUED: Final = Stored("run", QueuedRun)
 _STATE: Final = Stored("run", RunState)
 MOST_OF_A_SESSION: Final = 1_000
 """Maximum number of runs of one session in a list of states."""
@@ -215,24 +214,16 @@ class RunTable(Part):
             raise RowDamaged("session", session_id, "its first run is missing")
         return found[0]
 
-    def find_queued(self, run_id: str) -> QueuedRun:
-        """Return a run with the settings for it; of one that was not queued, with those of its session.
+    def exactly(self, run_id: str) -> Run:
+        """Return the run with exactly this id.
 
         Raises:
             SessionUnknown: There is no such run.
             RowDamaged: The run cannot be read.
         """
-        of_session = "SELECT coalesce(profile, executor_name) FROM sessions WHERE sessions.session_id = runs.session_id"
-        profile = f"coalesce(profile, ({of_session}))"
-        found = self._db.records(QUEUED, "runs WHERE run_id = ?", (run_id,), {"profile": profile}, is_strict=True)
-        if not found:
+        if not (found := self._db.records(RUN, "runs WHERE run_id = ?", (run_id,), is_strict=True)):
             raise SessionUnknown(run_id)
         return found[0]
-
-    def find_profile(self, run_id: str) -> str | None:
-        """Return the profile of a run."""
-        rows = self._db.fetch("SELECT profile FROM runs WHERE run_id = ?", (run_id,))
-        return rows[0][0] if rows else None
 
     def find_successor(self, run_id: str) -> str | None:
         """Return the run that repeats one: after a usage limit, or because somebody has run it again from a page."""

@@ -72,7 +72,7 @@ class Host:
     def profile_name_of(self, assignment: Assignment) -> str:
         """Return the profile's name: the run's, else this host's, else the default executor of the agent's type."""
         blueprint_type = str(assignment.session.blueprint.get("type") or "autonomous")
-        return assignment.profile or self.profile or DEFAULT_EXECUTORS.get(blueprint_type, blueprint_type)
+        return assignment.run.profile or self.profile or DEFAULT_EXECUTORS.get(blueprint_type, blueprint_type)
 
 
 def order_ahead(profile: Profile, host: Host) -> RunRequest:
@@ -121,8 +121,8 @@ async def _order_for(
     simulation, served = None, Served()
     try:
         profile = host.find_profile(name)
-        if assignment.model_script is not None:
-            playing = simulated(assignment.model_script, host, note)
+        if run.model_script is not None:
+            playing = simulated(run.model_script, host, note)
             simulation = await serving.enter_async_context(playing)
         if host.hosting is not None:
             served = await serving.enter_async_context(host.hosting.serving(assignment, host.runner_values))
@@ -130,8 +130,8 @@ async def _order_for(
             profile,
             session,
             run,
-            timeout_seconds=assignment.timeout_seconds,
-            metadata=assignment.metadata,
+            timeout_seconds=run.timeout_seconds,
+            metadata=run.metadata,
             keeps_rejected_answers=host.keeps_rejected_answers,
             environ=host.environ,
             simulation=simulation,

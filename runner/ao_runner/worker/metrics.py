@@ -132,7 +132,7 @@ class Metrics(Observer):
 
     def end_delivered(self, held: HeldRun, terminal: Terminal) -> None:
         """Count it."""
-        profile, error_type = held.assignment.profile or self._default_profile, error_type_of(terminal) or ""
+        profile, error_type = held.assignment.run.profile or self._default_profile, error_type_of(terminal) or ""
         self.runs.labels(
             status_of(terminal),
             error_type if error_type in {"", *_ERROR_TYPES} else OTHER,

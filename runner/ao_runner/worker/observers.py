@@ -56,7 +56,7 @@ class RunLog(Observer):
         """Log it."""
         assignment = held.assignment
         self._log.info(
-            "run begins", **_names_of(held), agent=assignment.session.agent_name, profile=assignment.profile,
+            "run begins", **_names_of(held), agent=assignment.session.agent_name, profile=assignment.run.profile,
             queued_seconds=round(assignment.queued_seconds, 3),
         )  # fmt: skip
 
@@ -173,7 +173,7 @@ class Tracing(Observer):
         from opentelemetry.trace import SpanKind
 
         assignment = held.assignment
-        incoming = {name: value for name, value in assignment.metadata.items() if isinstance(value, str)}
+        incoming = {name: value for name, value in assignment.run.metadata.items() if isinstance(value, str)}
         agent = assignment.session.agent_name
         span = self._tracer.start_span(
             f"invoke_agent {agent}".rstrip(),
@@ -187,12 +187,13 @@ class Tracing(Observer):
                 "ao.run.attempt": held.key.attempt,
                 "ao.run.mode": assignment.run.mode,
                 "ao.run.queue_seconds": assignment.queued_seconds,
-                **({} if assignment.profile is None else {"ao.profile": assignment.profile}),
+                **({} if assignment.run.profile is None else {"ao.profile": assignment.run.profile}),
             },
         )
         self._spans[held.key] = span
         carrier = self._carrier(span)
-        held.assignment = replace(assignment, metadata={**assignment.metadata, **carrier})
+        run = assignment.run
+        held.assignment = replace(assignment, run=replace(run, metadata={**run.metadata, **carrier}))
 
     def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
         """End the run's span."""

@@ -152,8 +152,10 @@ def checked_sample(text: str, schema: Verdict) -> Verdict | None:
 
 
 def filled_sample(schema: Verdict) -> str:
-    """Return a value that fits a schema, as text; empty if the schema cannot be used."""
-    return sample_of(schema.value).text if schema.value is not None and not schema.problems else ""
+    """Return a value to begin with, as text; empty if the schema cannot be used."""
+    if schema.value is None or schema.problems:
+        return ""
+    return json.dumps(sample_of(schema.value), indent=2, ensure_ascii=False)
 
 
 def _placed(problem: Problem, lines: Mapping[str, int]) -> Remark:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Form
 from fastapi.responses import RedirectResponse
 
 from ao_protocol.input_answers import InvalidAnswer, options_of
+from ao_protocol.short_text import Excerpt
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.answers import input_of
 from ao_runner.runs.answering import value_from
@@ -17,7 +18,7 @@ from ao_server.api.inputs import RequestId, answered_with, found_request
 from ao_server.api.runs import RunId
 from ao_server.context import Context
 from ao_server.pages.actions import Back
-from ao_server.pages.timeline import Excerpt, cut, pretty
+from ao_server.pages.timeline import cut, pretty
 from ao_server.problems import refusal
 
 routes = APIRouter(include_in_schema=False)

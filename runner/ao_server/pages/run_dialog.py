@@ -46,7 +46,7 @@ async def show_dialog(request: Request, context: Context, name: AgentName, sampl
     value: Any = {}
     if sample:
         try:
-            value = (await context.access.read(lambda _: sample_of(schema))).value
+            value = await context.access.read(lambda _: sample_of(schema))
         except InvalidSchema:
             value = {}
     given = texts_of(fields, value if isinstance(value, dict) else {})

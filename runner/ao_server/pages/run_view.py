@@ -8,13 +8,14 @@ from typing import Final
 from pydantic import JsonValue
 
 from ao_protocol.events import Failure, Result, Terminal, UsageFigures
+from ao_protocol.short_text import Excerpt
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.waiting import reasons_to_wait
 from ao_runner.store.records import OPEN_STATUSES, RunState
 from ao_runner.store.store import Store
 from ao_server.pages.rendering import templates
 from ao_server.pages.requests import RequestView, views_of
-from ao_server.pages.timeline import Excerpt, asked_in, cut, in_one_line, pretty
+from ao_server.pages.timeline import asked_in, cut, in_one_line, pretty
 from ao_server.shapes import shown_contract, status_of_run, terminal_of
 
 MOST_NODES: Final = 300
@@ -48,7 +49,7 @@ class RunRow:
     @property
     def asked(self) -> str:
         """The begin of what was asked, on one line."""
-        return in_one_line(asked_in(self.state.run.parameters)).text
+        return in_one_line(asked_in(self.state.run.parameters))
 
     @property
     def began(self) -> str:
@@ -165,7 +166,7 @@ def _nodes(label: str, value: JsonValue, left: list[int], levels: int) -> Iterat
         return
     left[0] -= 1
     if not isinstance(value, dict | list) or not value:
-        yield Node(label, in_one_line(value) if not isinstance(value, str) else cut(value, 1000))
+        yield Node(label, cut(value, 1000) if isinstance(value, str) else Excerpt(in_one_line(value)))
         return
     items = list(value.items()) if isinstance(value, dict) else [(str(at), one) for at, one in enumerate(value)]
     word = "field" if isinstance(value, dict) else "item"

@@ -9,6 +9,7 @@ from typing import Final
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from ao_protocol.raw_events import events_of_types
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
 from ao_server.api.streams import EVENTS_AT_ONCE, PING_SECONDS
@@ -61,7 +62,7 @@ async def timeline_stream(
         entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
         html = "".join(entry.html for entry in with_joined_pieces(entries))
         now = [(state.run.run_id, status_of_run(state), state.attempt) for state in every]
-        if now != progress or any(kind in event.line for event in events for kind in SHOWN_IN_HEADS):
+        if now != progress or any(events_of_types([event.line.encode() for event in events], SHOWN_IN_HEADS)):
             html += head(store, states)
         return _Round(events, html, now, run_id is not None and not any(state.run.ended_at is None for state in states))
 

@@ -3,32 +3,15 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from itertools import islice
 from typing import Final
 
 from pydantic import JsonValue
 
-from ao_protocol.events import (
-    Body,
-    Failure,
-    InputRequested,
-    InputResolved,
-    InvalidEvent,
-    Log,
-    Message,
-    MessageDelta,
-    OutputValidation,
-    Result,
-    RetryScheduled,
-    RunStarted,
-    SessionBound,
-    TextBlock,
-    ToolFinished,
-    ToolStarted,
-    VendorEvent,
-    parse_event,
-)
+from ao_protocol.events import InvalidEvent
+from ao_protocol.short_text import Excerpt, begin_of_text, shorten, shorten_line
+from ao_runner.runs import narration
+from ao_runner.runs.narration import NOTHING, NarrationEntry, event_for_people
 from ao_runner.store.brief_fields import begin_of
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
@@ -45,40 +28,19 @@ CHARACTERS_OF_TEXT: Final = 2_000
 LINES_OF_TEXT: Final = 60
 CHARACTERS_OF_VALUE: Final = 2_000
 CHARACTERS_OF_LINE: Final = 160
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """The begin of a text, and the number of characters that it lacks."""
-
-    text: str
-    missing: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What an entry shows: its kind, who did something, a line or text, and a value to open."""
-
-    kind: str
-    who: str
-    text: Excerpt = Excerpt("")
-    value: Excerpt | None = None
-    points: Sequence[str] = ()
-    state: str = ""
-    """`good`, `bad` or nothing."""
-    label: str = ""
-    """In front of the text."""
-    message_id: str = ""
+CHARACTERS_OF_POINT: Final = 300
+MOST_POINTS: Final = 20
+STATES: Final = {"good": "good", "fault": "bad", "error": "bad"}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event in a timeline."""
+    """An event in a timeline: what it says to people, cut to a bounded size."""
 
     id: EventPosition
     run_id: str
     time: str
-    shown: Shown
+    told: NarrationEntry
 
     @property
     def html(self) -> str:
@@ -88,7 +50,30 @@ class Entry:
     @property
     def message(self) -> tuple[str, str]:
         """The run and the id of a message or of its pieces: another run may have a message with the same id."""
-        return self.run_id, self.shown.message_id
+        return self.run_id, self.told.message_id
+
+    @property
+    def text(self) -> Excerpt:
+        """The begin of its text, on one line if there is a value to open; all of the pieces of a message."""
+        if self.told.kind == "delta":
+            return Excerpt(self.told.text)
+        is_line = self.told.kind in {"tool", "log"} and self.told.value is not NOTHING
+        return Excerpt(in_one_line(self.told.text)) if is_line else cut(self.told.text)
+
+    @property
+    def value(self) -> Excerpt | None:
+        """The begin of its value; None if there is none."""
+        return None if self.told.value is NOTHING else pretty(self.told.value)
+
+    @property
+    def points(self) -> list[str]:
+        """The begin of its first points."""
+        return [shorten(point, CHARACTERS_OF_POINT) for point in self.told.points[:MOST_POINTS]]
+
+    @property
+    def state(self) -> str:
+        """`good`, `bad` or nothing."""
+        return STATES.get(self.told.severity, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +88,18 @@ class Window:
 
 def cut(text: str, most: int = CHARACTERS_OF_TEXT) -> Excerpt:
     """Return the begin of a text."""
-    text = text.replace("\r\n", "\n")
-    kept = "\n".join(text[:most].split("\n")[:LINES_OF_TEXT])
-    return Excerpt(kept, len(text) - len(kept))
+    return begin_of_text(text, most, LINES_OF_TEXT)
 
 
-def pretty(value: JsonValue, most: int = CHARACTERS_OF_VALUE) -> Excerpt:
+def pretty(value: object, most: int = CHARACTERS_OF_VALUE) -> Excerpt:
     """Return the begin of a value as indented JSON; a text stays as it is."""
     return cut(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False), most)
 
 
-def in_one_line(value: JsonValue) -> Excerpt:
+def in_one_line(value: JsonValue) -> str:
     """Return the begin of a value on one line."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return Excerpt(" ".join(text[: 2 * CHARACTERS_OF_LINE].split())[:CHARACTERS_OF_LINE])
+    return shorten_line(text[: 4 * CHARACTERS_OF_LINE], CHARACTERS_OF_LINE)
 
 
 def asked_in(parameters: Mapping[str, JsonValue]) -> JsonValue:
@@ -127,104 +110,15 @@ def asked_in(parameters: Mapping[str, JsonValue]) -> JsonValue:
 def entry_of(event: LoggedEvent, states: Mapping[str, RunState]) -> Entry | None:
     """Return an event as an entry; None if it says nothing to people."""
     try:
-        parsed = parse_event(event.line.encode(errors="replace"))
+        parsed = event_for_people(event.line.encode(errors="replace"))
     except InvalidEvent:
-        return Entry(event.id, event.run_id, "", Shown("log", "event", cut(event.line)))
-    shown = _shown(parsed.body)
-    if shown is None:
+        return Entry(event.id, event.run_id, "", NarrationEntry("log", "event", event.line))
+    told = narration.entry_of(parsed.body)
+    if told.weight == "quiet":
         return None
-    if isinstance(parsed.body, RunStarted) and (state := states.get(event.run_id)) is not None:
-        shown = Shown(shown.kind, shown.who, shown.text, pretty(asked_in(state.run.parameters), CHARACTERS_OF_TEXT))
-    return Entry(event.id, event.run_id, parsed.envelope.timestamp, shown)
-
-
-@singledispatch
-def _shown(body: Body) -> Shown | None:
-    return None  # usage and heartbeats
-
-
-def _text_of(content: Sequence[object]) -> str:
-    return "\n".join(block.text if isinstance(block, TextBlock) else f"[{block}]" for block in content)
-
-
-@_shown.register
-def _(body: RunStarted) -> Shown:
-    return Shown("start", "Run started", Excerpt(f"{body.executor.name} {body.executor.version}"))
-
-
-@_shown.register
-def _(body: SessionBound) -> Shown:
-    return Shown("log", "Session", Excerpt(" · ".join(filter(None, [body.model, body.executor_session_id]))))
-
-
-@_shown.register
-def _(body: Message) -> Shown:
-    return Shown("message", body.role, cut(_text_of(body.content)), message_id=body.message_id)
-
-
-@_shown.register
-def _(body: MessageDelta) -> Shown:
-    return Shown("delta", body.role, cut(_text_of(body.content)), message_id=body.message_id)
-
-
-@_shown.register
-def _(body: ToolStarted) -> Shown:
-    return Shown("tool", body.tool_name, in_one_line(body.tool_input), pretty(body.tool_input))
-
-
-@_shown.register
-def _(body: ToolFinished) -> Shown:
-    value = body.tool_output if body.error is None else body.error
-    state = "" if body.status == "completed" else "bad"
-    return Shown("tool", body.tool_name, in_one_line(value), pretty(value), state=state, label=body.status)
-
-
-@_shown.register
-def _(body: OutputValidation) -> Shown:
-    if body.valid:
-        return Shown("check", "Answer", Excerpt(f"attempt {body.attempt}: valid"), state="good")
-    text = f"attempt {body.attempt}: not valid, retries left: {body.retries_left}"
-    return Shown("check", "Answer", Excerpt(text), points=[cut(one, 300).text for one in body.errors[:20]], state="bad")
-
-
-@_shown.register
-def _(body: RetryScheduled) -> Shown:
-    text = f"again in {body.delay_seconds:g} s: {body.error.type}: {body.error.message}"
-    return Shown("log", f"Attempt {body.attempt}", cut(text))
-
-
-@_shown.register
-def _(body: Log) -> Shown:
-    return Shown("log", body.level, cut(body.message), state="bad" if body.level == "error" else "")
-
-
-@_shown.register
-def _(body: InputRequested) -> Shown:
-    return Shown("check", "Question", cut(body.title), None if body.schema_ is None else pretty(body.schema_))
-
-
-@_shown.register
-def _(body: InputResolved) -> Shown:
-    by = {"person": "by a person", "policy": "because the run ended", "timeout": "nobody answered in time"}[body.by]
-    return Shown("check", body.outcome.capitalize(), cut(by), state="good" if body.outcome == "accepted" else "bad")
-
-
-@_shown.register
-def _(body: Result) -> Shown:
-    text = cut(body.result_text or "")
-    return Shown("end", "Result", text, None if body.result_data is None else pretty(body.result_data), state="good")
-
-
-@_shown.register
-def _(body: Failure) -> Shown:
-    text = cut(f"{body.error.type}: {body.error.message}")
-    points = [cut(one, 300).text for one in (body.error.validation_errors or [])[:20]]
-    return Shown("end", body.status.capitalize(), text, points=points, state="bad")
-
-
-@_shown.register
-def _(body: VendorEvent) -> Shown:
-    return Shown("log", body.event_type, in_one_line(body.fields), pretty(body.fields))
+    if told.kind == "start" and (state := states.get(event.run_id)) is not None:
+        told = replace(told, value=asked_in(state.run.parameters))
+    return Entry(event.id, event.run_id, parsed.envelope.timestamp, told)
 
 
 def window_of(store: Store, states: Sequence[RunState], until: tuple[str, int] | None) -> Window:
@@ -261,12 +155,12 @@ def _read(
     session_id = states[0].run.session_id
     found = [*islice(_before(events_after(store, session_id, begin, of_run), until), most)]
     entries = with_joined_pieces([entry for event in found if (entry := entry_of(event, by_id)) is not None])
-    incomplete = {entry.message for entry in entries if entry.shown.kind == "delta"}
+    incomplete = {entry.message for entry in entries if entry.told.kind == "delta"}
     if until is not None and incomplete:
         behind = islice(events_after(store, session_id, found[-1].id, of_run), MOST_READ)
         later = (entry_of(event, by_id) for event in behind)
-        whole = {entry.message for entry in later if entry is not None and entry.shown.kind == "message"}
-        entries = [entry for entry in entries if entry.shown.kind != "delta" or entry.message not in whole]
+        whole = {entry.message for entry in later if entry is not None and entry.told.kind == "message"}
+        entries = [entry for entry in entries if entry.told.kind != "delta" or entry.message not in whole]
     return found, entries
 
 
@@ -293,20 +187,15 @@ def _before(events: Iterator[LoggedEvent], until: tuple[str, int] | None) -> Ite
 
 def with_joined_pieces(entries: Sequence[Entry]) -> list[Entry]:
     """Return the entries without the pieces of messages that are among them; other pieces of a message are joined."""
-    whole = {entry.message for entry in entries if entry.shown.kind == "message"}
+    whole = {entry.message for entry in entries if entry.told.kind == "message"}
     joined: list[Entry] = []
     for entry in entries:
-        if entry.shown.kind == "delta" and entry.message in whole:
+        is_piece, last = entry.told.kind == "delta", joined[-1] if joined else None
+        if is_piece and entry.message in whole:
             continue
-        last = joined[-1] if joined else None
-        if (
-            entry.shown.kind == "delta"
-            and last is not None
-            and last.shown.kind == "delta"
-            and last.message == entry.message
-        ):
-            text = (last.shown.text.text + entry.shown.text.text)[-CHARACTERS_OF_PIECES:]
-            joined[-1] = replace(last, shown=replace(last.shown, text=Excerpt(text)))
+        if is_piece and last is not None and last.told.kind == "delta" and last.message == entry.message:
+            text = (last.told.text + entry.told.text)[-CHARACTERS_OF_PIECES:]
+            joined[-1] = replace(last, told=replace(last.told, text=text))
         else:
             joined.append(entry)
     return joined

@@ -10,14 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 
 from ao_runner.runs.submission import new_run_id, new_session_id
-from ao_runner.store.records import QueuedRun, Run, Session, timestamp
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.store import Store
 
 SECONDS: Final = 60.0
@@ -105,7 +105,7 @@ class Fleet:
         with store.transaction():
             for run in runs:
                 store.sessions.add(Session(run.session_id, timestamp(), name, name, str(self.project), {"name": "a"}))
-                store.queue.add(QueuedRun(run, name))
+                store.queue.add(replace(run, profile=name))
         with suppress(Exception):  # a hint
             store.notify()
         return [run.run_id for run in runs]

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from ao_runner.store.records import QueuedRun
 from tests.faults.worker.working import Home, until
 
 GOOD = "answers_at_once"
@@ -50,7 +49,7 @@ def test_a_fault_of_the_workers_in_one_run_ends_that_run_only(home: Home) -> Non
     with home.store() as store:
         run = replace(store.runs.of_sessions("ses_good")[0], run_id="run_bad", session_id="ses_bad")
         store.sessions.add(replace(store.sessions.find("ses_good"), session_id="ses_bad"))
-        store.queue.add(QueuedRun(run, home.states()[0].profile or "", timeout_seconds=float("inf")))
+        store.queue.add(replace(run, profile=home.states()[0].run.profile or "", timeout_seconds=float("inf")))
 
     home.drained()
 

@@ -11,13 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from ao_runner.outbox import Outbox
 from ao_runner.runs.submission import new_session_id
-from ao_runner.store.records import QueuedRun, Run, RunState, Session, timestamp
+from ao_runner.store.records import Run, RunState, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
 from tests.process.lifeline.leftovers import processes_in
 
@@ -144,7 +144,7 @@ class Home:
                 store.sessions.add(Session(session_id, timestamp(), name, name, folder, {"name": "a"}, profile=name))
             run_id = f"run_{new_session_id()[4:]}"
             run = Run(run_id, session_id, mode, {"prompt": prompt}, timestamp(), "queued")
-            store.queue.add(QueuedRun(run, name))
+            store.queue.add(replace(run, profile=name))
         return run_id
 
     @contextmanager

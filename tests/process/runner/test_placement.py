@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ao_runner.runs.lost_runs import fail_stranded_runs
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Offer, Placement, QueuedRun, Run, RunLimit, Session
+from ao_runner.store.records import Offer, Run, RunLimit, Session
 from ao_runner.store.store import Store
 from tests.postgres_server import PostgresServer
 
@@ -16,17 +17,17 @@ SESSION = Session("ses", "2026-01-01T00:00:00.000Z", "x", "/bin/x", "/project", 
 OFFER = Offer("me")
 
 
-def enqueue(store: Store, number: int, placement: Placement = Placement(), profile: str = "x") -> None:  # noqa: B008
+def enqueue(store: Store, number: int, profile: str = "x", **terms: Any) -> None:
     session = replace(SESSION, session_id=f"ses_{number}", blueprint={"name": f"agent_{number % 2}"})
     store.sessions.add(session)
     run = Run(f"run_{number}", session.session_id, "start", {}, "2026-01-01T00:00:00.000Z", "queued")
-    store.queue.add(QueuedRun(run, profile, placement=placement))
+    store.queue.add(replace(run, profile=profile, **terms))
 
 
 def claimed(store: Store, offer: Offer = OFFER, slots: int = 10) -> list[str]:
     def claim() -> list[str]:
         store.workers.join(offer)
-        return [one.queued.run.run_id for one in store.queue.claim(offer, slots, lambda *_: None)]
+        return [one.run.run_id for one in store.queue.claim(offer, slots, lambda *_: None)]
 
     ((runs),) = store.commit_together([claim])
     assert isinstance(runs, list), runs
@@ -34,7 +35,7 @@ def claimed(store: Store, offer: Offer = OFFER, slots: int = 10) -> list[str]:
 
 
 def test_a_run_is_given_to_a_worker_that_offers_all_its_tags(store: Store) -> None:
-    enqueue(store, 1, Placement(("gpu", "host:b")))
+    enqueue(store, 1, requires=("gpu", "host:b"))
     enqueue(store, 2)
 
     assert claimed(store, replace(OFFER, tags=("gpu",))) == ["run_2"]
@@ -50,14 +51,14 @@ def test_a_worker_is_given_runs_of_its_profiles(store: Store) -> None:
 
 def test_the_highest_priority_comes_first_and_then_the_oldest(store: Store) -> None:
     for number, priority in enumerate([0, 5, 5, -1], 1):
-        enqueue(store, number, Placement(priority=priority))
+        enqueue(store, number, priority=priority)
 
     assert claimed(store) == ["run_2", "run_3", "run_1", "run_4"]
 
 
 def test_a_run_waits_for_its_time(store: Store) -> None:
-    enqueue(store, 1, Placement(not_before="2999-01-01T00:00:00.000Z"))
-    enqueue(store, 2, Placement(not_before="2001-01-01T00:00:00.000Z"))
+    enqueue(store, 1, not_before="2999-01-01T00:00:00.000Z")
+    enqueue(store, 2, not_before="2001-01-01T00:00:00.000Z")
 
     assert claimed(store) == ["run_2"]
 
@@ -71,7 +72,7 @@ def test_no_more_runs_than_a_limit_allows_run_at_a_time(kind: str, store: Store)
     assert claimed(store) == ["run_1", "run_2", "run_3", "run_4"]
     assert claimed(store) == []
     assert [(limit.most, limit.running) for limit in store.limits.all()] == [(2, 2)]
-    store.commit_together([lambda: store.queue.end("run_1", 1, "completed", "later", None)])
+    store.commit_together([lambda: store.runs.end("run_1", "completed", "later", None)])
     assert claimed(store) == ["run_5"]
 
 
@@ -88,7 +89,7 @@ def test_a_removed_limit_limits_nothing(store: Store) -> None:
 def test_runs_of_one_session_are_given_in_their_order_whatever_their_priority(store: Store) -> None:
     enqueue(store, 1)
     run = Run("run_2", "ses_1", "resume", {}, "2026-01-01T00:00:00.000Z", "queued")
-    store.queue.add(QueuedRun(run, "x", placement=Placement(priority=9)))
+    store.queue.add(replace(run, profile="x", priority=9))
 
     assert claimed(store) == ["run_1"]
     assert claimed(store) == []
@@ -98,8 +99,11 @@ def test_runs_of_one_session_are_given_in_their_order_whatever_their_priority(st
 def test_a_copy_of_a_run_that_asked_for_it_waits_for_the_reset(mode: str, store: Store) -> None:
     store.sessions.add(replace(SESSION, executor_session_id="theirs"))
     asked = Run("run_1", "ses", mode, {"prompt": "hi"}, "2026-01-01T00:00:00.000Z", "queued")  # type: ignore[arg-type]
-    placement = Placement(("gpu",), 3)
-    store.queue.add(QueuedRun(asked, "x", 9.0, {"traceparent": "t"}, placement=placement, requeue=True))
+    terms: dict[str, Any] = {
+        "profile": "x", "timeout_seconds": 9.0, "metadata": {"traceparent": "t"}, "requires": ("gpu",), "priority": 3,
+        "requeue": True,
+    }  # fmt: skip
+    store.queue.add(replace(asked, **terms))
     store.runs.end("run_1", "failed", "later", "rate_limited")
 
     assert store.queue.requeue("run_1", ("run_2", "ses_2"), "2999-01-01T00:00:00.000Z", "now")
@@ -107,7 +111,8 @@ def test_a_copy_of_a_run_that_asked_for_it_waits_for_the_reset(mode: str, store:
     assert store.runs.find_successor("run_1") == "run_2"
     (copy,) = store.runs.find("run_2")
     assert (copy.run.status, copy.run.mode, copy.run.parameters) == ("queued", mode, {"prompt": "hi"})
-    assert copy.placement == replace(placement, not_before="2999-01-01T00:00:00.000Z")
+    assert copy.run.not_before == "2999-01-01T00:00:00.000Z"
+    assert {name: getattr(copy.run, name) for name in terms} == terms
     assert copy.run.session_id == ("ses_2" if mode == "start" else "ses")
     session = store.sessions.find("run_2")
     assert session.executor_session_id == (None if mode == "start" else "theirs")
@@ -132,9 +137,9 @@ class Hosts:
         enqueue(self.a, 1)
         assert claimed(self.a) == ["run_1"]
         self.a.commit_together([lambda: self.a.queue.begin("run_1", 1, "now")])
-        self.a.commit_together([lambda: self.a.queue.end("run_1", 1, "completed", "later", None)])
+        self.a.commit_together([lambda: self.a.runs.end("run_1", "completed", "later", None)])
         run = Run("run_2", "ses_1", "resume", {}, "2026-01-01T00:00:00.000Z", "queued")
-        self.a.queue.add(QueuedRun(run, "x"))
+        self.a.queue.add(replace(run, profile="x"))
 
 
 @pytest.fixture

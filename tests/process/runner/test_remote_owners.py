@@ -1,12 +1,13 @@
 """Workers that use a store through a server, and so have no locked file on its host."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ao_runner.runs.lost_runs import fail_lost_runs, fail_stranded_runs
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Offer, QueuedRun, Run, Session, timestamp
+from ao_runner.store.records import Offer, Run, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store import Store
 
@@ -18,21 +19,19 @@ def queue(store: Store, run_id: str, *, resumes: bool = False, session: str = "s
     if not resumes:
         store.sessions.add(Session(session, timestamp(), "echo", "echo", "/project", {"name": "greeter"}))
     mode = "resume" if resumes else "start"
-    store.queue.add(QueuedRun(Run(run_id, session, mode, {"prompt": "Hi"}, timestamp()), "echo"))  # type: ignore[arg-type]  # one of both
+    store.queue.add(replace(Run(run_id, session, mode, {"prompt": "Hi"}, timestamp()), profile="echo"))  # type: ignore[arg-type]  # one of both
 
 
 def claim(store: Store, offer: Offer) -> list[str]:
     with store.transaction():
-        return [
-            one.queued.run.run_id for one in store.queue.claim(offer, 1, lambda reason, _: pytest.fail(str(reason)))
-        ]
+        return [one.run.run_id for one in store.queue.claim(offer, 1, lambda reason, _: pytest.fail(str(reason)))]
 
 
 def perform(store: Store, offer: Offer, run_id: str) -> None:
     assert claim(store, offer) == [run_id]
     store.queue.begin(run_id, 1, timestamp(), offer.owner, offer.host)
     store.sessions.bind("ses_1", "its own")
-    store.queue.end(run_id, 1, "completed", timestamp(), None)
+    store.runs.end(run_id, "completed", timestamp(), None)
 
 
 def test_a_remote_worker_keeps_its_runs_as_long_as_its_lease(store: Store) -> None:

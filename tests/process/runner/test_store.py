@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.store.records import Offer, QueuedRun, Run, RunRecord, Session
+from ao_runner.store.records import Offer, Run, RunRecord, Session
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store_errors import StoreUnusable
 from ao_runner.store.store_file import FILE_NAME
@@ -135,12 +135,12 @@ def steps_of_a_claim(home: Path, queued_runs: int) -> int:
             for number in range(queued_runs):
                 session_id = f"ses_{number}"
                 store.sessions.add(replace(SESSION, session_id=session_id))
-                store.queue.add(QueuedRun(replace(RUN, run_id=f"run_{number}", session_id=session_id), "x"))
+                store.queue.add(replace(replace(RUN, run_id=f"run_{number}", session_id=session_id), profile="x"))
         steps: list[None] = []
         store.connection.set_progress_handler(lambda: steps.append(None), 100)
         with store.transaction():
             claimed = store.queue.claim(Offer("worker"), 5, lambda *_: None)
-    assert [one.queued.run.run_id for one in claimed] == [f"run_{number}" for number in range(5)]
+    assert [one.run.run_id for one in claimed] == [f"run_{number}" for number in range(5)]
     return len(steps)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ao_protocol.wire import JsonObject
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import QueuedRun, Run, RunRecord, Session
+from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowConflict, SessionBusy, SessionUnknown
 
@@ -162,7 +162,7 @@ def test_runs_are_found_by_the_beginning_of_their_id(beginning: str, found: list
     with filled(place) as store:
         store.runs.end("run_1", "completed", "later", None)
         for run_id in ("run_12", "run_2"):
-            store.queue.add(QueuedRun(replace(RUN, run_id=run_id, status="queued"), "x"))
+            store.queue.add(replace(replace(RUN, run_id=run_id, status="queued"), profile="x"))
 
         assert [state.run.run_id for state in store.runs.find(beginning)] == found
 

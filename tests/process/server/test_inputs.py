@@ -1,6 +1,5 @@
 """Requests of runs to a person, by the API and by plain forms; a person answers, and an agent cannot."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +42,7 @@ def ask(store: Store, run_id: str, **more: Any) -> None:
         "options": OPTIONS,
         **more,
     }
-    store.inputs.note(run_id, [json.dumps(event).encode()])
+    store.inputs.note(run_id, event)
 
 
 @pytest.fixture

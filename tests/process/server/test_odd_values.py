@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ import httpx
 import pytest
 
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import QueuedRun, Run, Session
+from ao_runner.store.records import Run, Session
 from tests.odd_values import ODD_NAMES, ODD_VALUES
 from tests.process.server.test_lists import AT, asking
 
@@ -141,7 +142,7 @@ def store_as_before(place: StorePlace) -> tuple[str, ...]:
         for name, prompt in prompts.items():
             store.sessions.add(Session(f"old_{name}", AT, "echo", "echo", "/x", {"name": "a\ud800"}, {"b": "\udfff"}))
             run = Run(f"run_{name}", f"old_{name}", "start", {"prompt": prompt, "\udc00": 1}, AT, "queued")
-            store.queue.add(QueuedRun(run, "echo"))
+            store.queue.add(replace(run, profile="echo"))
             store.runs.end(run.run_id, "cancelled", AT, "cancelled")
     return tuple(prompts)
 

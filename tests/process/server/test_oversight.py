@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 from ao_runner.store import run_figures
 from ao_runner.store.action_table import Action
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import QueuedRun, Run, RunFilter, Session
+from ao_runner.store.records import Run, RunFilter, Session
 from ao_runner.store.store import Store
 from ao_server.gate import tokens_of
 from tests.process.server.conftest import Serve, Served, wait_for
@@ -225,7 +226,7 @@ def ended(store: Store, number: int, answer: str, *, prompt: str = "x", escapes:
     run_id = f"run_{number}"
     now = "2026-01-01T00:00:00.000Z"
     store.sessions.add(Session(f"ses_{number}", now, "claude", "/x", "/", {"name": "a"}))
-    store.queue.add(QueuedRun(Run(run_id, f"ses_{number}", "start", {"prompt": prompt}, now), "reviewer"))
+    store.queue.add(replace(Run(run_id, f"ses_{number}", "start", {"prompt": prompt}, now), profile="reviewer"))
     lines = [{"event_type": "message", "text": "said before"}, {"event_type": "result", "text": answer}]
     for seq, line in enumerate(lines, 1):
         store.events.insert(run_id, seq, [json.dumps(line, ensure_ascii=escapes).encode()])
@@ -242,7 +243,7 @@ def test_search_finds_parameters_and_results(store: Store) -> None:
         ended(store, 1, "The Deploy is blocked", prompt='50% of "A_B"')
         ended(store, 2, "Alles Grüne ist gut")
         ended(store, 3, "Alles Grüne ist gut", escapes=False)
-        store.queue.add(QueuedRun(Run("run_4", "ses_3", "resume", {"prompt": "deploy"}, "2026"), "reviewer"))
+        store.queue.add(replace(Run("run_4", "ses_3", "resume", {"prompt": "deploy"}, "2026"), profile="reviewer"))
     assert found(store, "DEPLOY") == ["run_4", "run_1"]
     assert found(store, "deploy", statuses=("completed",), agent="a", equal={"profile": "reviewer"}) == ["run_1"]
     assert found(store, "grüne") == ["run_3", "run_2"]

@@ -2,10 +2,11 @@
 
 import pytest
 
+from ao_protocol.short_text import Excerpt
 from ao_runner.cli.printing import visible
 from ao_server.pages.rendering import templates, verbatim
 from ao_server.pages.run_view import duration, money, tokens
-from ao_server.pages.timeline import Excerpt, cut, in_one_line
+from ao_server.pages.timeline import cut, in_one_line
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_long_text_is_cut_by_characters_and_by_lines() -> None:
     assert cut("a" * 5000) == Excerpt("a" * 2000, 3000)
     assert cut("a\n" * 100) == Excerpt("\n".join(["a"] * 60), 81)
     assert cut("short\r\ntext") == Excerpt("short\ntext")
-    assert in_one_line({"a": "b\nc"}).text == '{"a": "b\\nc"}'
+    assert in_one_line({"a": "b\nc"}) == '{"a": "b\\nc"}'
 
 
 def test_figures_are_short() -> None:

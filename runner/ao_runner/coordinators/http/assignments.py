@@ -21,7 +21,7 @@ import tempfile
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
@@ -270,8 +270,7 @@ class OfferedRun:
         return Assignment(
             key=RunKey(self.run_id, attempt if isinstance(attempt, int) and attempt > 0 else 1),
             session=accepted.session,
-            run=accepted.run,
-            metadata=asked.metadata,
+            run=replace(accepted.run, profile=None),
             is_resolved=details.is_resolved,
             queued_seconds=_age_seconds(self.document.get("created_at"), now),
         )

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from ao_protocol.addresses import NO_ADDRESS, shown_address, without_credentials
+from ao_protocol.short_text import shorten_line
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Refused
 
@@ -117,8 +118,7 @@ def is_name(value: JsonValue) -> TypeGuard[str]:
 
 def shortened(text: str) -> str:
     """Return the text on one line, shortened for an error message."""
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_SHOWN_CHARACTERS else f"{line[:MAX_SHOWN_CHARACTERS]}…"
+    return shorten_line(text, MAX_SHOWN_CHARACTERS)
 
 
 def _decoded(body: bytes) -> tuple[bool, JsonValue]:

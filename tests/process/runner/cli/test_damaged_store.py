@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.wire import JsonObject
-from ao_runner.store.records import QueuedRun, Run, Session
+from ao_runner.store.records import Run, Session
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store_file import FILE_NAME
 from tests.mounting import IN_A_MOUNT_OF_ITS_OWN, require_mounts
@@ -45,7 +45,7 @@ def ao(ao: Ao) -> Ao:
             store.events.add(run.run_id, 2, [event(run, 2, result)])
             store.runs.end(run.run_id, "completed", "2026-01-01T00:00:01Z", None)
             waiting = replace(run, run_id=f"run_{name}2", status="queued", mode="resume")
-            store.queue.add(QueuedRun(waiting, "echo"))
+            store.queue.add(replace(waiting, profile="echo"))
     return ao
 
 

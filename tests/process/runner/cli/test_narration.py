@@ -100,4 +100,4 @@ def test_a_long_message_is_cut() -> None:
 
 def test_nothing_that_is_told_can_steer_a_terminal() -> None:
     assert plain_text("a\x1b]0;title\x07b\x9b31m\tc\n") == "a]0;titleb31m\tc\n"
-    assert shorten("x" * 200) == "x" * 159 + "…"
+    assert shorten("x" * 200) == "x" * 160 + "…"

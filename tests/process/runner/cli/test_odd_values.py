@@ -3,12 +3,13 @@
 import json
 import os
 import subprocess
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import QueuedRun, Run, Session
+from ao_runner.store.records import Run, Session
 from tests.odd_values import ODD_NAMES, ODD_VALUES
 from tests.process.runner.cli.calling import SECONDS, Ao, Called
 
@@ -149,7 +150,7 @@ def test_rows_that_an_earlier_version_stored_break_no_list(ao: Ao) -> None:
         for name, prompt in {"high": "\ud800", "low": "a\udc00b"}.items():
             store.sessions.add(Session(f"old_{name}", AT, "echo", "echo", "/x", {"name": "a\ud800"}))
             run = Run(f"run_{name}", f"old_{name}", "start", {"prompt": prompt}, AT, "queued")
-            store.queue.add(QueuedRun(run, "echo"))
+            store.queue.add(replace(run, profile="echo"))
 
     assert [run["parameters"]["prompt"] for run in ao("runs", "--json").document] == ["a\ufffdb", "\ufffd"]
     assert {one["blueprint"]["name"] for one in ao("sessions", "--json").document} == {"a\ufffd"}

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ao_runner.runs.lost_runs import fail_lost_runs, fail_stranded_runs
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_layout import LAYOUTS, migrate, partition_name
 from ao_runner.store.postgres_operations import look
-from ao_runner.store.records import Offer, QueuedRun, Run, Session
+from ao_runner.store.records import Offer, Run, Session
 from ao_runner.store.store_errors import StoreUnusable
 from tests.postgres_server import PostgresServer
 from tests.process.runner.cli.calling import Ao, Called, miniature
@@ -305,7 +306,7 @@ def test_workers_that_ended_long_ago_are_forgotten_unless_an_open_run_needs_them
             opened.sessions.add(Session(f"ses_{name}", queued_at, "x", "/bin/x", "/project", {"name": "agent"}))
         sql.execute("UPDATE sessions SET host = 'c' WHERE session_id = 'ses_awaited'")
         opened.runs.begin(Run("run_performs", "ses_performs", "start", {}, queued_at), "performs")
-        opened.queue.add(QueuedRun(Run("run_awaits", "ses_awaited", "resume", {}, queued_at), "echo"))
+        opened.queue.add(replace(Run("run_awaits", "ses_awaited", "resume", {}, queued_at), profile="echo"))
 
         tried, done = (
             ao("store", "prune", "--older-than", "30d", *more, "--json", AO_STORE=store).document["workers"]
@@ -317,7 +318,7 @@ def test_workers_that_ended_long_ago_are_forgotten_unless_an_open_run_needs_them
         assert fail_stranded_runs(opened, 30 * days) == []
         assert fail_stranded_runs(opened, 7 * days) == ["run_awaits"]
         sql.execute("UPDATE sessions SET host = 'b' WHERE session_id = 'ses_awaited'")
-        opened.queue.add(QueuedRun(Run("run_later", "ses_awaited", "resume", {}, queued_at), "echo"))
+        opened.queue.add(replace(Run("run_later", "ses_awaited", "resume", {}, queued_at), profile="echo"))
         assert fail_stranded_runs(opened, 30 * days) == ["run_later"]
         assert fail_lost_runs(opened) == ["run_performs"]
     said = ao("store", "prune", "--older-than", "30d", AO_STORE=store).stderr

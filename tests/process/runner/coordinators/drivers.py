@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
@@ -18,7 +19,7 @@ from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import LOCAL, StorePlace
 from ao_runner.store.ownership import REMOTE, own_runs
-from ao_runner.store.records import Offer, QueuedRun, Run, Session
+from ao_runner.store.records import Offer, Run, Session
 from tests.foreign_coordinator.server import ForeignCoordinator
 from tests.process.server.conftest import Served
 
@@ -187,7 +188,7 @@ class StoreDriver:
     def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
         if not any(session.session_id == session_id for session in self._store.sessions.all()):
             self._store.sessions.add(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
-        self._store.queue.add(QueuedRun(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), self._profile))
+        self._store.queue.add(replace(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), profile=self._profile))
         self._store.notify()
 
     def cancel(self, run_id: str) -> None:

@@ -1,13 +1,14 @@
 """Servers hear at once of the ends for which somebody waits."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.store.deliveries import GivenUp, Webhook
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs, own_wakeup
-from ao_runner.store.records import Offer, QueuedRun, Run, Session, timestamp
+from ao_runner.store.records import Offer, Run, Session, timestamp
 from ao_runner.store.store import Store
 from tests.process.runner.coordinators.lines import result
 
@@ -16,7 +17,7 @@ BOUND_SECONDS = 100.0
 
 def queue(store: Store, run: Run) -> None:
     store.sessions.add(Session(run.session_id, timestamp(), "echo", "echo", "/project", {"name": "greeter"}))
-    store.queue.add(QueuedRun(run, "echo"))
+    store.queue.add(replace(run, profile="echo"))
 
 
 def test_a_worker_wakes_servers_at_an_end_that_a_webhook_waits_for(tmp_path: Path) -> None:

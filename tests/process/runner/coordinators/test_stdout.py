@@ -58,7 +58,7 @@ def test_a_file_of_runs_is_read_to_its_end_and_then_the_worker_is_to_leave(tmp_p
     assert [run.session.agent_name for run in runs] == ["greeter", "reviewer", "greeter", "inline"]
     assert [run.run.parameters for run in runs] == [{"prompt": "Hi"}, {"topic": "x"}, {"prompt": "And?"}, {}]
     assert [run.run.mode for run in runs] == ["start", "start", "resume", "start"]
-    assert (runs[1].timeout_seconds, runs[2].session.executor_session_id) == (5, "exec_3")
+    assert (runs[1].run.timeout_seconds, runs[2].session.executor_session_id) == (5, "exec_3")
     assert len({run.key.run_id for run in runs}) == 4
     assert runs[3].run.contract is not None
     assert runs[3].run.contract["source"] == "inline"

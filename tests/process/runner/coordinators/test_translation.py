@@ -83,7 +83,7 @@ def test_a_run_without_a_blueprint_gets_the_least_one() -> None:
     found = assignment({"agent_name": "greeter", "timeout_at": "2026-01-10T12:05:00Z", "unknown": {}})
     assert found.session.blueprint == {"name": "greeter"}
     assert (found.session.executor_name, found.session.executor_path) == ("profile", "ao-echo-exec")
-    assert (found.timeout_seconds, found.key.attempt, found.queued_seconds) == (None, 1, 0.0)
+    assert (found.run.timeout_seconds, found.key.attempt, found.queued_seconds) == (None, 1, 0.0)
 
 
 def test_a_procedural_agent_that_the_worker_brought_along_keeps_its_command() -> None:
@@ -124,7 +124,7 @@ def test_how_long_a_run_has_waited_and_where_it_came_from_is_passed_on() -> None
     run = {"created_at": "2026-01-10T11:59:50", "parent_session_id": "ses_0", "execution_mode": "sync", "attempt": 3}
     found = assignment(run)
     assert (found.queued_seconds, found.key.attempt) == (10.0, 3)
-    assert found.metadata == {"parent_session_id": "ses_0", "execution_mode": "sync"}
+    assert found.run.metadata == {"parent_session_id": "ses_0", "execution_mode": "sync"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnav
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_store import PostgresStore
-from ao_runner.store.records import ClaimedRun, Offer, QueuedRun, Run, Session
+from ao_runner.store.records import ClaimedRun, Offer, Run, Session
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowDamaged
 from tests.process.executors.driver import wait_until
@@ -37,7 +38,7 @@ def enqueue(store: Store, run_id: str, session_id: str | None = None) -> None:
     session_id = session_id or f"ses_of_{run_id}"
     if not store.fetch("SELECT 1 FROM sessions WHERE session_id = ?", (session_id,)):
         store.sessions.add(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
-    store.queue.add(QueuedRun(Run(run_id, session_id, "start", {"prompt": "hi"}, NOW), "echo"))
+    store.queue.add(replace(Run(run_id, session_id, "start", {"prompt": "hi"}, NOW), profile="echo"))
 
 
 def claim(
@@ -58,7 +59,7 @@ def begin(store: Store, owner: str, *run_ids: str, lease_seconds: float = 60) ->
         enqueue(store, run_id)
     with store.transaction():
         for claimed in claim(store, owner, len(run_ids), lease_seconds):
-            store.queue.begin(claimed.queued.run.run_id, claimed.attempt, NOW)
+            store.queue.begin(claimed.run.run_id, claimed.attempt, NOW)
 
 
 def add_history(store: Store, runs: int) -> None:
@@ -78,7 +79,7 @@ def add_history(store: Store, runs: int) -> None:
 
 
 def ids(claimed: list[ClaimedRun]) -> list[str]:
-    return [one.queued.run.run_id for one in claimed]
+    return [one.run.run_id for one in claimed]
 
 
 def counted(store: Store, table: str, *counters: str) -> list[int]:

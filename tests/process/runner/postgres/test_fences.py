@@ -35,7 +35,6 @@ LATE_WRITES: dict[str, Callable[[Store], object]] = {
     "events": lambda store: store.events.add_of_attempt("run_1", 1, 2, [said(2, "late"), said(3, "late")]),
     "behind a gap": lambda store: store.events.add_of_attempt("run_1", 1, 9, [said(9, "late")]),
     "begin": lambda store: store.queue.begin("run_1", 1, "late"),
-    "end": lambda store: store.queue.end("run_1", 1, "completed", "late", None),
 }
 
 

@@ -15,7 +15,7 @@ from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Offer, QueuedRun, Run, Session, timestamp
+from ao_runner.store.records import Offer, Run, Session, timestamp
 from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.metrics import (
     MOST_CONNECTIONS,
@@ -221,7 +221,7 @@ def test_the_load_of_the_whole_store_is_told(place: StorePlace) -> None:
         store.runs.begin(Run("run_1", "ses_1", "start", {}, timestamp()), "another", session)
         store.sessions.add(replace(session, session_id="ses_2"))
         for number, since in (2, "2026-01-01T00:00:00.000Z"), (3, timestamp()):
-            store.queue.add(QueuedRun(Run(f"run_{number}", "ses_2", "start", {}, since, "queued"), "idle"))
+            store.queue.add(replace(Run(f"run_{number}", "ses_2", "start", {}, since, "queued"), profile="idle"))
     metrics = Metrics()
 
     async def look() -> dict[str, float]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from ao_protocol.events import Terminal
@@ -14,7 +15,7 @@ from ao_runner.outbox import Outbox
 from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Offer, QueuedRun, Run, Session, timestamp
+from ao_runner.store.records import Offer, Run, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.held_runs import HeldRun
@@ -40,7 +41,7 @@ def submit(home: Path, miniature: str, metadata: JsonObject | None = None) -> No
     with SqliteStore(home) as store:
         store.sessions.add(session)
         run = Run("run_1", "ses_1", "start", {"prompt": "hello"}, timestamp(), "queued")
-        store.queue.add(QueuedRun(run, executor, metadata=metadata))
+        store.queue.add(replace(run, profile=executor, metadata=metadata or {}))
 
 
 def work_off_one(
