@@ -25,7 +25,7 @@ from ao_runner.named_schemas.from_models import schema_of_class
 from ao_runner.processes.containment import probe
 from ao_runner.profiles import Profile, load_profile, with_whole_path
 from ao_runner.run_events import Relayed
-from ao_runner.runs.journal import NeverFull, StoredJournal
+from ao_runner.runs.journal import NeverFull, StoredJournal, paused_profiles
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.run import perform_single_run, request_here
 from ao_runner.runs.run_request import RunRequest, StopRequests
@@ -142,14 +142,8 @@ class Agent(Generic[Value]):
             accepted = accept(asked, Reception(os.environ, home, str(Path.cwd()), store, is_queued=False))
             simulation = simulator.simulation if simulator else None
             request = request_here(accepted, profile, store, home, simulation=simulation)
-            journal = StoredJournal(
-                store,
-                accepted.run,
-                _Follower(on_event),
-                owner,
-                accepted.session,
-                paused_profiles(accepted.run, profile),
-            )
+            run, pausing = accepted.run, paused_profiles(accepted.run, profile)
+            journal = StoredJournal(store, run, _Follower(on_event), owner, accepted.session, pausing)
             terminal = await _perform_unless_cancelled(request, journal, home)
         if isinstance(terminal, Failure):
             raise AgentFailed(terminal, accepted.session.session_id, accepted.run.run_id)

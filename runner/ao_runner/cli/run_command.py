@@ -44,7 +44,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.input_requests import PARKED, InputPolicy, InputRequests
-from ao_runner.runs.journal import StoredJournal
+from ao_runner.runs.journal import StoredJournal, paused_profiles
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run import perform_single_run, request_here

@@ -83,7 +83,7 @@ def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool,
             owners = store.workers.living()
             shown = {state.run.run_id: _status(state, owners, waiting) for state in states}
             _show(states, statuses, shown, show_all=show_all)
-            if idle := waiting_in_vain(owners, {one.profile or "" for one in states if one.run.status == "queued"}):
+            if idle := waiting_in_vain(owners, {one.run.profile or "" for one in states if one.run.status == "queued"}):
                 echo(idle, err=True)
     leave_if_damaged(store.damage)
 

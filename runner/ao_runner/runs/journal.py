@@ -112,9 +112,10 @@ class StoredJournal:
             self.store.events.add(run_id, batch[0].seq, lines)
             project(self.store, run_id, lines)
             if batch[-1].event_type in TERMINAL_EVENTS:
-                self._terminal = batch[-1].event.body  # type: ignore[assignment]  # its type says so
+                terminal: Terminal = batch[-1].event.body  # type: ignore[assignment]  # its type says so
+                ended = project_end(self.store, run_id, terminal, self.pausing)
+                self._terminal = terminal
                 self.mark("terminal")
-                ended = project_end(self.store, run_id, self._terminal, self.pausing)
         if ended is not None and ended.pause is not None:
             self.note(ended.pause)
         if ended is not None and ended.is_awaited:
