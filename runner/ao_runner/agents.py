@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Generic
 
@@ -31,6 +31,7 @@ from ao_runner.runs.run import perform_single_run, request_here
 from ao_runner.runs.run_request import RunRequest, StopRequests
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun, Reception, accept
 from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import CallerTerms
 from ao_runner.store.sqlite_store import SqliteStore
 
 __all__ = ["Agent", "AgentFailed", "Answer", "Event"]
@@ -67,7 +68,7 @@ class AgentFailed(RunnerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Agent(Generic[Value]):
+class Agent(CallerTerms, Generic[Value]):
     """An agent and how it is run.
 
     Args:
@@ -86,11 +87,8 @@ class Agent(Generic[Value]):
 
     blueprint: Path | str | JsonObject
     answer: type[Value] | None = None
-    profile: str | None = None
     config: JsonObject = field(default_factory=dict)
     project_dir: Path | str = "."
-    timeout_seconds: float | None = None
-    metadata: JsonObject = field(default_factory=dict)
     model_script: Path | str | None = None
     home: Path | str | None = None
 
@@ -175,11 +173,9 @@ class Agent(Generic[Value]):
             blueprint=loaded,
             project_dir=str(Path(self.project_dir).absolute()),
             executor_config=self.config,
-            profile=name,
             output_schema=None if model is None or is_designers else schema_of_class(model, model.__name__),
-            timeout_seconds=self.timeout_seconds,
-            metadata=dict(self.metadata),
             is_simulated=self.model_script is not None,
+            **{one.name: getattr(self, one.name) for one in fields(CallerTerms)} | {"profile": name},
         )
         return asked, load_profile(name, home, os.environ)
 

@@ -9,11 +9,20 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import HTTPException
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
-from ao_protocol.wire import JsonObject, Seconds
+from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import understand_blueprint
-from ao_runner.runs.submission import MAX_SHOWN_CHARACTERS, Accepted, NewRun, Reception, accept, repetition_of, shown
+from ao_runner.runs.submission import (
+    MAX_SHOWN_CHARACTERS,
+    Accepted,
+    AskedInJson,
+    NewRun,
+    Reception,
+    accept,
+    repetition_of,
+    shown,
+)
 from ao_runner.store.records import ExecutionMode, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import SessionUnknown
@@ -25,7 +34,7 @@ NO_AGENT: Final[JsonObject] = {"name": "assistant"}
 """The blueprint of a run without an agent: a model with a prompt."""
 
 
-class RunBody(BaseModel):
+class RunBody(AskedInJson):
     """A request for a run."""
 
     model_config = ConfigDict(extra="forbid")
@@ -41,19 +50,12 @@ class RunBody(BaseModel):
     execution_mode: ExecutionMode = "sync"
     additional_demands: Demands | None = Field(None, description="Demands on the worker, beside those of the agent.")
     scope: dict[str, Any] | None = Field(None, description="Accepted for compatibility; has to be empty.", max_length=0)
-    output_schema: dict[str, Any] | None = Field(None, description="JSON Schema of the answer.")
-    output_schema_name: str | None = Field(None, description="A named schema, instead of output_schema.")
-    output_schema_options: dict[str, Any] | None = Field(None, description="How the schema is enforced.")
-    no_schema: bool = Field(False, description="Ask for free text, although the agent has a default schema.")
-    keep_rejected: bool = Field(True, description="Store answers that do not fit the schema.")
     profile: LongName | None = Field(None, description="Profile or executor that performs the run.")
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
-    timeout_seconds: Seconds | None = None
     not_before: AwareDatetime | None = Field(None, description="The earliest start.")
     requeue_at_reset: bool = Field(
         False, description="Queue a copy for the reset if the run ends at a usage limit, without side effects."
     )
-    metadata: dict[str, Any] = Field({}, description="Passed to the executor.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +93,7 @@ def _asked(store: Store, wanted: RunBody, hosting: Hosting) -> NewRun:
         parameters=wanted.parameters,
         session_id=wanted.session_id,
         project_dir=wanted.project_dir or demands.project_dir,
-        profile=wanted.profile,
-        output_schema=wanted.output_schema,
-        output_schema_name=wanted.output_schema_name,
-        output_schema_options=wanted.output_schema_options or {},
-        no_schema=wanted.no_schema,
-        keep_rejected=wanted.keep_rejected,
-        timeout_seconds=wanted.timeout_seconds,
-        metadata=wanted.metadata,
+        **wanted.to_fields(),
         model_script=hosting.model_script,
         requires=tuple(dict.fromkeys(requires)),
         priority=wanted.priority,

@@ -32,7 +32,7 @@ from ao_protocol.framing import (
 )
 from ao_protocol.identifiers import is_identifier
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
+from ao_protocol.wire import Identifier, JsonObject, Name, WireModel, problems_of
 from ao_protocol.written import NotInteroperable, check_name, decode_text, parse_json
 from ao_runner.blueprints.loading import (
     MAX_REMARKS,
@@ -51,7 +51,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, UnacceptableSchema, remarks_below
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import failed
-from ao_runner.runs.submission import NewRun, Reception, accept
+from ao_runner.runs.submission import AskedInJson, NewRun, Reception, accept
 from ao_runner.store.records import RunRecord, timestamp
 
 CHUNK_BYTES: Final = 65536
@@ -186,8 +186,10 @@ class RunDefaults:
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
-class RunLine(WireModel):
+class RunLine(AskedInJson):
     """The fields of a line. `blueprint` is a blueprint or a path of one; `prompt` is short for `parameters.prompt`."""
+
+    model_config = WireModel.model_config
 
     blueprint: JsonObject | Name | None = None
     parameters: JsonObject = {}
@@ -195,14 +197,7 @@ class RunLine(WireModel):
     run_id: Annotated[Identifier, AfterValidator(check_name)] | None = None
     session_id: Annotated[Identifier, AfterValidator(check_name)] | None = None
     executor_session_id: Identifier | None = None
-    profile: Name | None = None
     project_dir: Name | None = None
-    output_schema: JsonObject | None = None
-    output_schema_options: JsonObject = {}
-    no_schema: bool = False
-    keep_rejected: bool = True
-    timeout_seconds: Seconds | None = None
-    metadata: JsonObject = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,13 +271,7 @@ def _assignment(asked: RunLine, defaults: RunDefaults) -> tuple[Assignment, list
         executor_session_id=asked.executor_session_id,
         project_dir=None if asked.project_dir is None else str(Path(asked.project_dir).absolute()),
         executor=Executor(defaults.executor_name, Path(defaults.executor_path)),
-        profile=asked.profile,
-        output_schema=asked.output_schema,
-        output_schema_options=asked.output_schema_options,
-        no_schema=asked.no_schema,
-        keep_rejected=asked.keep_rejected,
-        timeout_seconds=asked.timeout_seconds,
-        metadata=asked.metadata,
+        **asked.to_fields(),
     )
     try:
         accepted = accept(wanted, Reception(defaults.environ, Path(), defaults.project_dir, is_queued=False))

@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from ao_protocol.contracts import InvalidOptions, InvalidSchema, Problem, SchemaSource
 from ao_protocol.contracts.contract import (
@@ -30,7 +30,7 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.framing import MAX_INVOCATION_BYTES
 from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, is_identifier
 from ao_protocol.inputs import PROMPT_SCHEMA, ParametersInvalid, check_against
-from ao_protocol.wire import JsonObject, problems_of
+from ao_protocol.wire import JsonObject, Name, Seconds, problems_of
 from ao_protocol.written import check_interoperable
 from ao_runner.blueprints.loading import LoadedBlueprint, understand_blueprint
 from ao_runner.blueprints.placeholders import with_stand_ins
@@ -39,12 +39,30 @@ from ao_runner.errors import RunnerError
 from ao_runner.profiles import InvalidProfile, ProfileNotFound, load_profile
 from ao_runner.store.records import OPEN_STATUSES, Run, RunTerms, Session, timestamp
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import RowDamaged, SessionUnknown
+from ao_runner.store.store_errors import RowDamaged
 
 DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
 """The default executor for each type of agent."""
 MAX_SHOWN_CHARACTERS: Final = 200
 _TERMS: Final = [one.name for one in fields(RunTerms)]
+
+
+class AskedInJson(BaseModel):
+    """What every door that reads JSON takes by the same names: the HTTP API, MCP, and the lines of a pipe."""
+
+    profile: Name | None = Field(None, description="Profile or executor that performs the run.")
+    timeout_seconds: Seconds | None = None
+    metadata: JsonObject = Field({}, description="Passed to the executor.")
+    output_schema: JsonObject | None = Field(None, description="JSON Schema of the answer.")
+    output_schema_name: str | None = Field(None, description="A named schema, instead of output_schema.")
+    output_schema_options: JsonObject | None = Field(None, description="How the schema is enforced.")
+    no_schema: bool = Field(False, description="Ask for free text, although the agent has a default schema.")
+    keep_rejected: bool = Field(True, description="Store answers that do not fit the schema.")
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields of a `NewRun` that these are."""
+        said = {name: getattr(self, name) for name in AskedInJson.model_fields}
+        return said | {"output_schema_options": self.output_schema_options or {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,6 +463,3 @@ def repetition_of(run: Run, session: Session) -> NewRun:
 def shown(name: str) -> str:
     """Return a name of a client in quotation marks, shortened."""
     return repr(name[:MAX_SHOWN_CHARACTERS])
-
-
-__all__ = ["JsonValue", "SessionUnknown"]

@@ -58,14 +58,20 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunTerms:
-    """What a request says of a run besides its agent, its parameters and its answer; stored as it was asked for."""
+class CallerTerms:
+    """What any caller may say of a run besides its agent, its parameters and its answer."""
 
     profile: str | None = field(default=None, metadata=COPIED)
     """The profile or executor that performs the run; None means the session's, or the worker's own."""
     timeout_seconds: float | None = field(default=None, metadata=COPIED)
     metadata: JsonObject = field(default_factory=dict, metadata=COPIED | OBJECT_OR_NONE)
     """Passed to the executor; `traceparent` is a W3C trace context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTerms(CallerTerms):
+    """All that a request says of a run besides its agent, its parameters and its answer; stored as it was asked for."""
+
     model_script: str | None = field(default=None, metadata=COPIED)
     """The model script, as JSON, that answers instead of a model."""
     requires: tuple[str, ...] = field(default=(), metadata=COPIED | TEXTS)
