@@ -1,11 +1,10 @@
 """`ao submit`: put a run into the local queue, for a worker to perform, and wait for it if that is wanted."""
 
 import os
-import re
 import sys
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, NoReturn, Unpack
 
 import click
@@ -18,12 +17,12 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint
 from ao_runner.cli.options import (
     EXISTING_FILE,
+    Duration,
     RunArguments,
     Style,
     agent_options,
     complete_session,
     contract_options,
-    duration_of,
     examples,
     home_option,
     json_option,
@@ -160,8 +159,8 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
 
 def _time_of(text: str) -> str:
     """Return the timestamp for a time, which is local unless it has an offset, or for a duration from now."""
-    if re.fullmatch(r"[0-9]+[mhd]", text):
-        return timestamp(datetime.now(UTC) + duration_of(text))
+    with suppress(click.BadParameter):
+        return timestamp(datetime.now(UTC) + timedelta(seconds=Duration().convert(text, None, None)))
     try:
         return timestamp(datetime.fromisoformat(text).astimezone(UTC))
     except (ValueError, OverflowError) as error:
