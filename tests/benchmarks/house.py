@@ -31,7 +31,9 @@ from tests.postgres_server import PostgresServer
 EXAMPLE: Final = ROOT / "docs" / "examples" / "pr-reviewer"
 FIRST_BYTE: Final = "StdinWriter.send"
 """What writes the first byte to the stdin of an executor."""
-RECORDS: Final = "ao_runner.store.records"
+RECORDS: Final = ("ao_runner.store.records", "Session", "Run")
+"""The module and the classes of the store's records of which each construction counts."""
+STORE: Final = "runner/ao_runner/store/"
 ASKING: Final = {
     "executor": "scripted",
     "input": {"wait_seconds": 300},
@@ -48,7 +50,15 @@ MOST_MOVES: Final = 25
 
 
 def places_that_build_records() -> list[str]:
-    """Return where a Session or Run of the store is constructed outside of the store, such as a/b.py:12 Run."""
+    """Return where a Session or Run of the store is constructed outside of the store, such as a/b.py:12 Run.
+
+    Raises:
+        LookupError: The module has no such class any more.
+    """
+    module, *records = RECORDS
+    known = ast.parse((ROOT / "runner" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+    if missing := {*records} - {node.name for node in known.body if isinstance(node, ast.ClassDef)}:
+        raise LookupError(f"{module} has no class {', '.join(missing)}")
     places = []
     for path in modules():
         name = str(path.relative_to(ROOT))
@@ -56,14 +66,14 @@ def places_that_build_records() -> list[str]:
         imported = {
             alias.asname or alias.name: alias.name
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module == RECORDS
+            if isinstance(node, ast.ImportFrom) and node.module == module
             for alias in node.names
-            if alias.name in ("Session", "Run")
+            if alias.name in records
         }
         called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
         names = [one for one in called if isinstance(one, ast.Name) and one.id in imported]
         built = sorted((one.lineno, imported[one.id]) for one in names)
-        if not name.startswith("runner/ao_runner/store/"):
+        if not name.startswith(STORE):
             places += [f"{name}:{line} {record}" for line, record in built]
     return places
 
