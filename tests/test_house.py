@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.benchmarks.code_lines import code_lines, code_lines_of
+
 ROOT = Path(__file__).parents[1]
 MODULES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
@@ -18,6 +20,39 @@ SAYS_NOTHING = {"base", "common", "helpers", "manager", "misc", "util", "utils"}
 
 def test_a_module_is_short_enough_to_be_read_at_once() -> None:
     assert [name for name, text in MODULES.items() if len(text.splitlines()) > MAX_LINES] == []
+
+
+def test_the_product_has_no_more_code_lines_than_the_decision_on_its_size_names() -> None:
+    decision = (ROOT / "docs" / "decisions" / "size.md").read_text(encoding="utf-8")
+    named = re.search(r"^\| code lines of the product \| [\d,]+ \| ([\d,]+) \|", decision, re.MULTILINE)
+    assert named
+
+    assert code_lines().total() <= int(named[1].replace(",", "")), (
+        "say in docs/decisions/size.md what more lines are for"
+    )
+
+
+def test_docstrings_imports_comments_and_blank_lines_are_no_code_lines() -> None:
+    module = '''"""A module."""
+
+import sys
+from json import (
+    dumps,
+)
+
+
+# A comment.
+def say(text: str) -> str:
+    """Say it.
+
+    Returns: What was said.
+    """
+    sys.stdout.write(text)  # at once
+    return """one
+
+two"""
+'''
+    assert code_lines_of(module) == 4
 
 
 def test_a_module_begins_by_saying_what_it_is_for() -> None:

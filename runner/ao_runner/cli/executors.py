@@ -15,7 +15,6 @@ import click
 from ao_protocol.documents import Description
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import (
-    chosen,
     complete_executor,
     complete_profile,
     examples,
@@ -61,7 +60,6 @@ from ao_runner.store.opening import StorePlace
 PROFILE_HEADER: Final = ["PROFILE", "EXECUTOR", "LIFECYCLE", "WARM", "WORKSPACE", "SANDBOX", "LIMITS"]
 UNITS: Final = {"seconds": "s", "bytes": "B", "usd": "USD"}
 MAX_NAME_CHARACTERS: Final = 30
-MIN_LIMITS_CHARACTERS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,6 @@ def executors_command(ctx: click.Context, as_json: bool, home: Path) -> None:
 
     Profiles are files NAME.yaml, .yml or .json in the folder AO_PROFILES and in `profiles` below --home.
     """
-    ctx.obj = home
     if ctx.invoked_subcommand is not None:
         return
     executors = list(list_executors().values())
@@ -109,12 +106,12 @@ def executors_command(ctx: click.Context, as_json: bool, home: Path) -> None:
     asked = [answers[executor.path] for executor in executors]
     profiles = [_judged(item, answers) for item in found]
     if as_json:
-        print_document([*_executor_documents(asked), *_listed_documents(profiles)])
+        print_document([*map(_executor_document, asked), *map(_listed_document, profiles)])
         return
     print_table(["NAME", "VERSION", "AGENTS", "CAN", "PATH"], [_row(item) for item in asked])
     if profiles:
         echo()
-        _print_profiles(profiles)
+        print_table(PROFILE_HEADER, [_profile_row(judged.found) for judged in profiles])
     for item in asked:
         if item.problem is not None:
             echo(f"! {item.problem}", fg="yellow", err=True)
@@ -144,13 +141,12 @@ def describe(name: str) -> None:
 )
 @click.argument("name", shell_complete=complete_profile)
 @home_option
-@click.pass_context
-def profile(ctx: click.Context, name: str, home: Path) -> None:
+def profile(name: str, home: Path) -> None:
     """Print the profile NAME, which may be a file, with all defaults, and check that its executor supports it.
 
     Exit codes: 0 it can be used, 1 it cannot be used, 2 no valid profile has this name.
     """
-    loaded = load_profile(name, chosen(ctx, home, "home"), os.environ)
+    loaded = load_profile(name, home, os.environ)
     judged = _judged(FoundProfile(loaded.name, Path(name), loaded), _answers(_executors_of([loaded])))
     print_json(_profile_document(loaded))
     show_remarks(loaded.name, judged.remarks)
@@ -213,28 +209,27 @@ def _missing_here(profile: Profile, executor: Executor) -> Iterator[str]:
             yield f"$.sandbox.command: {error}"
 
 
-def _executor_documents(executors: Iterable[Asked]) -> Iterator[JsonObject]:
-    for asked in executors:
-        yield {
-            "kind": "executor",
-            "name": asked.executor.name,
-            "path": str(asked.executor.path),
-            "description": None if asked.description is None else asked.description.model_dump(mode="json"),
-            "problem": asked.problem,
-        }
+def _executor_document(asked: Asked) -> JsonObject:
+    """Return an executor as an entry of a list for scripts."""
+    return {
+        "kind": "executor",
+        "name": asked.executor.name,
+        "path": str(asked.executor.path),
+        "description": None if asked.description is None else asked.description.model_dump(mode="json"),
+        "problem": asked.problem,
+    }
 
 
-def _listed_documents(profiles: Iterable[JudgedProfile]) -> Iterator[JsonObject]:
-    """Yield profiles as entries of a list for scripts. `profile` is null if the file cannot be read."""
-    for judged in profiles:
-        yield {
-            "kind": "profile",
-            "name": judged.found.name,
-            "path": str(judged.found.path),
-            "profile": None if judged.found.profile is None else _profile_document(judged.found.profile),
-            "problem": "\n".join(judged.problems) or None,
-            "remarks": [*judged.remarks],
-        }
+def _listed_document(judged: JudgedProfile) -> JsonObject:
+    """Return a profile as an entry of a list for scripts. `profile` is null if the file cannot be read."""
+    return {
+        "kind": "profile",
+        "name": judged.found.name,
+        "path": str(judged.found.path),
+        "profile": None if judged.found.profile is None else _profile_document(judged.found.profile),
+        "problem": "\n".join(judged.problems) or None,
+        "remarks": [*judged.remarks],
+    }
 
 
 def _row(asked: Asked) -> list[str]:
@@ -244,17 +239,6 @@ def _row(asked: Asked) -> list[str]:
     abilities = [name for name, value in description.capabilities if value]
     agents = ", ".join(description.agent_types)
     return [executor.name, description.executor.version, agents, ", ".join(abilities), str(executor.path)]
-
-
-def _print_profiles(profiles: Sequence[JudgedProfile]) -> None:
-    """Print a table to stdout. At a terminal the limits are cut to its width."""
-    rows = [_profile_row(judged.found) for judged in profiles]
-    if sys.stdout.isatty():
-        others = zip(*(row[:-1] for row in (PROFILE_HEADER, *rows)), strict=True)
-        taken = sum(max(map(len, column)) + 2 for column in others)
-        room = max(MIN_LIMITS_CHARACTERS, shutil.get_terminal_size().columns - taken)
-        rows = [[*row[:-1], shorten(row[-1], room - 1)] for row in rows]
-    print_table(PROFILE_HEADER, rows)
 
 
 def _profile_document(profile: Profile) -> JsonObject:

@@ -6,17 +6,13 @@ from typing import Literal
 import click
 
 from ao_protocol.written import check_name
-from ao_runner.cli.options import chosen, complete_profile, examples, json_option, store_options, together
+from ao_runner.cli.options import complete_profile, examples, json_option, store_options, together
 from ao_runner.cli.printing import echo, print_document, print_table, show_success
 from ao_runner.errors import RunnerError
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import RunLimit
 
 Kind = Literal["agent", "profile"]
-
-
-class NoSuchLimit(RunnerError):
-    """There is no limit of that agent or profile."""
 
 
 _whose_options = together(
@@ -35,7 +31,6 @@ _whose_options = together(
 @click.pass_context
 def limits_command(ctx: click.Context, as_json: bool, place: StorePlace) -> None:
     """List how many runs of an agent or profile may run at a time, and how many do."""
-    ctx.obj = place
     if ctx.invoked_subcommand is not None:
         return
     with place.open() as store:
@@ -53,11 +48,10 @@ def limits_command(ctx: click.Context, as_json: bool, place: StorePlace) -> None
 @_whose_options
 @click.argument("most", metavar="N", type=click.IntRange(0))
 @store_options
-@click.pass_context
-def set_limit(ctx: click.Context, agent: str | None, profile: str | None, most: int, place: StorePlace) -> None:
+def set_limit(agent: str | None, profile: str | None, most: int, place: StorePlace) -> None:
     """Let at most N runs of an agent or profile run at a time; 0 pauses it. Runs that are running go on."""
     kind, name = _whose(agent, profile)
-    with chosen(ctx, place, "home", "store").open() as store:
+    with place.open() as store:
         store.limits.put(RunLimit(kind, check_name(name), most))
         store.notify()
     show_success(f"at most {most} runs of {kind} {name} at a time")
@@ -66,16 +60,15 @@ def set_limit(ctx: click.Context, agent: str | None, profile: str | None, most: 
 @limits_command.command("remove", epilog=examples("ao limits remove --agent triage"))
 @_whose_options
 @store_options
-@click.pass_context
-def remove_limit(ctx: click.Context, agent: str | None, profile: str | None, place: StorePlace) -> None:
+def remove_limit(agent: str | None, profile: str | None, place: StorePlace) -> None:
     """Remove the limit of an agent or profile, and the pause of a profile at a usage limit."""
     kind, name = _whose(agent, profile)
-    with chosen(ctx, place, "home", "store").open() as store:
+    with place.open() as store:
         is_removed = [
             store.limits.remove(one, name) for one in (["agent"] if kind == "agent" else ["profile", "pause"])
         ]
         if not any(is_removed):
-            raise NoSuchLimit(f"{kind} {name} has no limit; `ao limits` lists them")
+            raise RunnerError(f"{kind} {name} has no limit; `ao limits` lists them")
         store.notify()
     show_success(f"{kind} {name} has no limit any more")
 

@@ -4,7 +4,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
@@ -18,6 +18,7 @@ from ao_runner.home import default_home
 
 if TYPE_CHECKING:
     from ao_runner.store.opening import StorePlace
+    from ao_runner.store.store import Store
 
 Value = TypeVar("Value")
 
@@ -27,14 +28,34 @@ Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[Comp
 Style: TypeAlias = Literal["json", "events", "people"]
 
 
-class FiniteSeconds(click.FloatRange):
-    """A number of seconds; neither for ever nor nothing that is a number."""
+SECONDS_OF: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
-        """Return the number."""
-        seconds = float(super().convert(value, param, ctx))
-        if not math.isfinite(seconds):
-            self.fail(f"{value!r} is not a finite number of seconds; omit the option for no limit", param, ctx)
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # click is generic since 8.4
+    """A duration, such as `30d`, `12h`, `45m` or `90s`, as seconds.
+
+    Args:
+        least_seconds: The minimum of an option that also takes a number of seconds, without a unit.
+    """
+
+    name = "duration"
+
+    def __init__(self, least_seconds: float | None = None) -> None:
+        self._least_seconds = least_seconds
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds."""
+        least, expected = self._least_seconds, "a number below 100000 with d, h, m or s: 30d, 12h, 45m"
+        found, seconds = re.fullmatch(r"([0-9]{1,5})([smhd])", str(value)), math.nan
+        if found is not None:
+            seconds = float(found[1]) * SECONDS_OF[found[2]]
+        elif least is not None:
+            with suppress(ValueError):
+                seconds = float(value)
+        if least is not None:
+            expected = f"seconds, {least:g} or more, or {expected}"
+        if not (least or 0) <= seconds < math.inf:
+            self.fail(f"{value!r}; expected {expected}", param, ctx)
         return seconds
 
 
@@ -76,17 +97,6 @@ def split_pair(pair: str, option: str) -> tuple[str, str]:
 
 ORDERED_EXIT_CODE: Final = 10
 """With it, the worker beside a server tells that a person has drained it."""
-DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
-
-
-def duration_of(text: str) -> timedelta:
-    """Read digits and a unit, such as `30d`, `12h` or `45m`."""
-    found = re.fullmatch(r"([0-9]{1,5})([mhd])", text)
-    if found is None:
-        raise click.BadParameter(f"{text!r}; expected a number below 100000 with d, h or m: 30d, 12h, 45m")
-    return timedelta(**{DURATION_UNITS[found[2]]: int(found[1])})
-
-
 TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
 
 
@@ -123,27 +133,25 @@ def _completing(list_names: Callable[["StorePlace"], Mapping[str, str | None]]) 
     return complete
 
 
-def _ids(place: "StorePlace") -> dict[str, str | None]:
-    with place.open() as store:
-        names: dict[str, str | None] = {each.session_id: each.agent_name for each in store.sessions.all()}
-        return {**names, **{each.run.run_id: names.get(each.run.session_id) for each in store.runs.states()}}
+def _completing_from(list_names: Callable[["Store"], Mapping[str, str | None]]) -> Completer:
+    """Return a function that completes the names that a store lists."""
+
+    def listed(place: "StorePlace") -> Mapping[str, str | None]:
+        with place.open() as store:
+            return list_names(store)
+
+    return _completing(listed)
 
 
-def _open_runs(place: "StorePlace") -> dict[str, str | None]:
+def _ids(store: "Store") -> dict[str, str | None]:
+    names: dict[str, str | None] = {each.session_id: each.agent_name for each in store.sessions.all()}
+    return {**names, **{each.run.run_id: names.get(each.run.session_id) for each in store.runs.states()}}
+
+
+def _open_runs(store: "Store") -> dict[str, str | None]:
     from ao_runner.store.records import OPEN_STATUSES
 
-    with place.open() as store:
-        return {state.run.run_id: state.run.status for state in store.runs.states(*OPEN_STATUSES)}
-
-
-def _asking_runs(place: "StorePlace") -> dict[str, str | None]:
-    with place.open() as store:
-        return {one.run_id: one.request_id for one in store.inputs.waiting()}
-
-
-def _requests(place: "StorePlace", run_id: str | None) -> dict[str, str | None]:
-    with place.open() as store:
-        return {one.request_id: one.asked_at for one in store.inputs.waiting() if one.run_id == run_id}
+    return {state.run.run_id: state.run.status for state in store.runs.states(*OPEN_STATUSES)}
 
 
 def _executors(_place: "StorePlace") -> dict[str, str | None]:
@@ -169,9 +177,11 @@ def _schemas(place: "StorePlace") -> dict[str, str | None]:
         return {named.name: named.description for named in SchemaRegistry(store).list()}
 
 
-complete_session: Final = _completing(_ids)
-complete_open_run: Final = _completing(_open_runs)
-complete_asking_run: Final = _completing(_asking_runs)
+complete_session: Final = _completing_from(_ids)
+complete_open_run: Final = _completing_from(_open_runs)
+complete_asking_run: Final = _completing_from(
+    lambda store: {one.run_id: one.request_id for one in store.inputs.waiting()}
+)
 complete_executor: Final = _completing(_executors)
 complete_profile: Final = _completing(_profiles)
 complete_schema_name: Final = _completing(_schemas)
@@ -179,14 +189,25 @@ complete_schema_name: Final = _completing(_schemas)
 
 def complete_request(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the requests that wait of the run before."""
-    return _completing(lambda place: _requests(place, ctx.params.get("run")))(ctx, parameter, incomplete)
+    run_id = ctx.params.get("run")
+    complete = _completing_from(
+        lambda store: {one.request_id: one.asked_at for one in store.inputs.waiting() if one.run_id == run_id}
+    )
+    return complete(ctx, parameter, incomplete)
+
+
+def _or_of_the_group(ctx: click.Context, option: click.Parameter, value: Value) -> Value:
+    """Return the value of an option; where it is not given to a subcommand, that of the same option of the group."""
+    name = option.name or ""
+    is_given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    return value if is_given or ctx.parent is None else ctx.parent.params.get(name, value)
 
 
 home_option: Final = click.option(
     "--home",
     envvar="AO_HOME",
     type=click.Path(file_okay=False, path_type=Path),
-    callback=lambda _ctx, _parameter, value: (value or default_home()).absolute(),
+    callback=lambda ctx, option, value: _or_of_the_group(ctx, option, (value or default_home()).absolute()),
     help="Folder where sessions and runs are stored; also AO_HOME.  [default: the user's data folder]",
 )
 store_option: Final = click.option(
@@ -194,6 +215,7 @@ store_option: Final = click.option(
     envvar="AO_STORE",
     metavar="local|URL",
     default="local",
+    callback=_or_of_the_group,
     help="Store of runs and sessions: the file in --home, or a PostgreSQL database of many hosts,"
     " postgresql://user@host/database; also AO_STORE.  [default: local]",
 )
@@ -215,26 +237,14 @@ session_argument: Final = click.argument("session", shell_complete=complete_sess
 all_option: Final = click.option("--all", "show_all", is_flag=True, help="List all, not only the newest twenty.")
 
 
-def chosen(ctx: click.Context, value: Value, *options: str) -> Value:
-    """Return the value of the options of a subcommand if one of them is given, else that of the group's options."""
-    is_given = any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in options)
-    return value if is_given or ctx.obj is None else ctx.obj
-
-
 def json_option(help_text: str) -> Decorator:
     """Return an option `--json`."""
     return click.option("--json", "as_json", is_flag=True, help=help_text)
 
 
 def older_than_option(help_text: str) -> Decorator:
-    """Return an option `--older-than`: a duration."""
-    return click.option(
-        "--older-than",
-        callback=lambda _ctx, _parameter, text: duration_of(text),
-        required=True,
-        metavar="DURATION",
-        help=help_text,
-    )
+    """Return an option `--older-than`: a duration in seconds."""
+    return click.option("--older-than", type=Duration(), required=True, metavar="DURATION", help=help_text)
 
 
 def profile_option(help_text: str) -> Decorator:
@@ -289,7 +299,10 @@ def in_utf8(_context: click.Context, _option: click.Parameter, folder: Path) -> 
 
 
 timeout_option: Final = click.option(
-    "--timeout", type=FiniteSeconds(0, min_open=True), metavar="SECONDS", help="Stop the run after SECONDS."
+    "--timeout",
+    type=Duration(least_seconds=0.001),
+    metavar="DURATION",
+    help="Stop the run after so many seconds, or after 45m, 12h or 1d.",
 )
 model_script_option: Final = click.option(
     "--model-script", type=EXISTING_FILE, help="Answer from this script instead of a model."

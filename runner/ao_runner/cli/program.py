@@ -43,6 +43,8 @@ COMMANDS: Final = {
 }
 """By name: the command as `module:attribute`, and its summary."""
 
+DISTRIBUTION: Final = "ao-executor-protocol"
+VERSION_LINE: Final = f"ao {{}} (protocol {CURRENT})"
 UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN})
 """The errors of a write to an open stream."""
 
@@ -133,24 +135,13 @@ def _sentence_for(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename else reason
 
 
-def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        echo(_version_line())
-        ctx.exit()
-
-
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog=EXAMPLES,
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and exit.",
+@click.version_option(
+    package_name=DISTRIBUTION, message=VERSION_LINE.format("%(version)s"), help="Show the version and exit."
 )
 def program() -> None:
     """Run AI agents as processes: a blueprint and a prompt in, a validated result out."""
@@ -162,21 +153,12 @@ def version_command(as_json: bool) -> None:
     """Print the version of this package and that of the protocol."""
     from importlib.metadata import version
 
+    own = version(DISTRIBUTION)
     if as_json:
-        versions = {
-            "version": version("ao-executor-protocol"),
-            "protocol_version": str(CURRENT),
-            "protocol_versions": supported_texts(),
-        }
-        print_document(versions)
+        known = {"version": own, "protocol_version": str(CURRENT), "protocol_versions": supported_texts()}
+        print_document(known)
     else:
-        echo(_version_line())
-
-
-def _version_line() -> str:
-    from importlib.metadata import version
-
-    return f"ao {version('ao-executor-protocol')} (protocol {CURRENT})"
+        echo(VERSION_LINE.format(own))
 
 
 INSTALL = {

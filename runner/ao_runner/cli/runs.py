@@ -100,11 +100,9 @@ def _show(
         echo(f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"', err=True)
         return
     shown = states if show_all else states[:MOST_SHOWN]
-    header = ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
-    rows = [_row(state, statuses) for state in shown]
     print_table(
-        header,
-        rows,
+        ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"],
+        [_row(state, statuses) for state in shown],
         whole=("SESSION",),
         expendable=("SESSION", "PROFILE", "EVENTS", "PROMPT", "SINCE", "AGENT", "STATUS"),
     )
@@ -385,21 +383,13 @@ def _live_document(live: Live, owners: dict[str, Owner]) -> dict[str, object]:
         "queued": live.queued,
         "ended_in_the_last_minute": live.ended_lately,
         "workers": [{"worker": name, **asdict(owner)} for name, owner in owners.items() if owner.serves],
-        "runs": [
-            {
-                "run_id": run.run_id,
-                "session_id": run.session_id,
-                "agent_name": run.agent_name,
-                "profile": run.profile,
-                "status": run.status,
-                "attempt": run.attempt,
-                "since": run.since,
-                "stopping": run.is_stopping,
-                "events": run.events,
-                "now": shorten(doing(run.last_lines)) if run.status == "running" else "",
-                "worker": run.owner or None,
-                "pid": owner.pid or None if (owner := owners.get(run.owner)) else None,
-            }
-            for run in live.runs
-        ],
+        "runs": [_live_run(run, owners.get(run.owner)) for run in live.runs],
     }
+
+
+def _live_run(run: LiveRun, owner: Owner | None) -> dict[str, object]:
+    known = asdict(run)
+    worker, is_stopping = known.pop("owner"), known.pop("is_stopping")
+    now = shorten(doing(known.pop("last_lines"))) if run.status == "running" else ""
+    pid = owner.pid if owner else 0
+    return {**known, "stopping": is_stopping, "now": now, "worker": worker or None, "pid": pid or None}

@@ -3,9 +3,10 @@
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -167,14 +168,20 @@ def check(schema: str, as_json: bool, place: StorePlace) -> None:
     label, document = _find_schema(schema, place)
     problems = _problems(document)
     remarks = [] if problems else remarks_on(document)
+    verdict = {"ok": not problems, "problems": problems, "remarks": remarks}
+    _leave_with(verdict, label, f"{label}: usable as an output schema", as_json=as_json)
+
+
+def _leave_with(verdict: Mapping[str, Any], subject: str, success: str, *, as_json: bool) -> NoReturn:
+    """Print the verdict on a schema or blueprint: as it is, or its problems and remarks, or the success."""
     if as_json:
-        print_document({"ok": not problems, "problems": problems, "remarks": remarks})
+        print_document(verdict)
     else:
-        show_problems(label, problems)
-        show_remarks(label, remarks)
-        if not problems:
-            show_success(f"{label}: usable as an output schema")
-    sys.exit(int(ExitCode.FAILURE if problems else ExitCode.RESULT))
+        show_problems(subject, verdict["problems"])
+        show_remarks(subject, verdict["remarks"])
+        if verdict["ok"]:
+            show_success(success)
+    sys.exit(int(ExitCode.RESULT if verdict["ok"] else ExitCode.FAILURE))
 
 
 def _problems(schema: JsonObject) -> list[str]:
@@ -218,10 +225,6 @@ def from_model(model: str, path: Path) -> None:
     print_json(schema)
 
 
-class NeitherFileNorSchema(RunnerError):
-    """No file and no named schema is called so."""
-
-
 def _load_schema(file: str) -> JsonObject:
     """Read the object in a file, JSON or YAML; `-` is what is piped in.
 
@@ -239,7 +242,7 @@ def _find_schema(argument: str, place: StorePlace) -> tuple[str, JsonObject]:
 
     Raises:
         UnreadableFile: there is a file, and no object in it.
-        NeitherFileNorSchema: there is nothing of that name.
+        RunnerError: there is nothing of that name.
     """
     if argument == STDIN:
         return "stdin", _load_schema(argument)
@@ -253,7 +256,7 @@ def _find_schema(argument: str, place: StorePlace) -> tuple[str, JsonObject]:
     except SchemaNotFound as error:
         if is_file:
             return argument, _load_schema(argument)
-        raise NeitherFileNorSchema(f"{argument!r} is not a file, and {error}") from error
+        raise RunnerError(f"{argument!r} is not a file, and {error}") from error
     if is_file:
         echo(f"! using the schema with this name; for the file write ./{argument}", fg="yellow", err=True)
     return argument, named.schema
@@ -279,14 +282,8 @@ def check_blueprint(file: Path, as_json: bool) -> None:
     else:
         name, problems = loaded.blueprint.name, _blueprint_problems(loaded)
         remarks = [*oddities(loaded), *_idle_fields(loaded.blueprint)]
-    if as_json:
-        print_document({"ok": not problems, "name": name, "problems": problems, "remarks": remarks})
-    else:
-        show_problems(str(file), problems)
-        show_remarks(str(file), remarks)
-        if not problems:
-            show_success(f"{file}: {name} is a valid blueprint")
-    sys.exit(int(ExitCode.FAILURE if problems else ExitCode.RESULT))
+    verdict = {"ok": not problems, "name": name, "problems": problems, "remarks": remarks}
+    _leave_with(verdict, str(file), f"{file}: {name} is a valid blueprint", as_json=as_json)
 
 
 def _blueprint_problems(loaded: LoadedBlueprint) -> list[str]:

@@ -4,10 +4,10 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 import click
 
@@ -15,7 +15,6 @@ from ao_protocol.events import Event, Failure, InvalidEvent, OutputValidation, R
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import (
     all_option,
-    chosen,
     complete_session,
     examples,
     json_option,
@@ -38,19 +37,17 @@ from ao_runner.cli.printing import (
     show_newest,
 )
 from ao_runner.cli.run_end import show_failure, show_result
-from ao_runner.cli.run_progress import Narrator, lines_of
+from ao_runner.cli.run_progress import Narrator
 from ao_runner.cli.runs import prompt_of
 from ao_runner.errors import RunnerError
 from ao_runner.home import WORKSPACES
 from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.runs.lost_runs import fail_lost_runs
-from ao_runner.runs.narration import entry_of, event_for_people
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import OPEN_STATUSES, DeletableSession, Run, Session, StoredEvent
+from ao_runner.store.records import OPEN_STATUSES, DeletableSession, RowDamaged, Run, Session, StoredEvent
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import RowDamaged
 
 POLL_SECONDS: Final = 0.2
 """How long git may take to forget the worktrees of deleted sessions."""
@@ -73,7 +70,6 @@ POLL_SECONDS: Final = 0.2
 @click.pass_context
 def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, place: StorePlace) -> None:
     """List the stored sessions, first the one with the newest run, or delete some."""
-    ctx.obj = place
     if ctx.invoked_subcommand is not None:
         return
     with place.open() as store:
@@ -106,20 +102,17 @@ _deletion_options: Final = together(
 )
 @click.argument("session_ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_session)
 @_deletion_options
-@click.pass_context
-def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_json: bool, place: StorePlace) -> None:
+def delete(session_ids: tuple[str, ...], dry_run: bool, as_json: bool, place: StorePlace) -> None:
     """Delete sessions with all their runs, events and results from the store.
 
     ID is the id of a session or of one of its runs, the beginning of one, or `last`. If a run of one of the sessions
     is queued or running, nothing is deleted.
     """
-    place = chosen(ctx, place, "home", "store")
     with place.open() as store:
         fail_lost_runs(store)
         resolved = [store.sessions.resolve(wanted)[0] for wanted in session_ids]
         deleted = store.sessions.delete(resolved, dry_run=dry_run)
-    _forget_workspaces(place.home, () if dry_run else deleted)
-    _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
+    _conclude(place.home, deleted, dry_run=dry_run, as_json=as_json)
 
 
 @sessions_command.command(
@@ -129,28 +122,23 @@ def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_j
 )
 @older_than_option("Time since the last run of the session began or ended: 30d, 12h, 45m.")
 @_deletion_options
-@click.pass_context
-def prune(ctx: click.Context, older_than: timedelta, dry_run: bool, as_json: bool, place: StorePlace) -> None:
+def prune(older_than: float, dry_run: bool, as_json: bool, place: StorePlace) -> None:
     """Delete old sessions with all their runs, events and results from the store.
 
     Sessions with a queued or running run stay.
     """
-    place = chosen(ctx, place, "home", "store")
     with place.open() as store:
         fail_lost_runs(store)
-        deleted = store.sessions.prune(datetime.now(UTC) - older_than, dry_run=dry_run)
-    _forget_workspaces(place.home, () if dry_run else deleted)
-    _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
+        deleted = store.sessions.prune(datetime.now(UTC) - timedelta(seconds=older_than), dry_run=dry_run)
+    _conclude(place.home, deleted, dry_run=dry_run, as_json=as_json)
 
 
-def _forget_workspaces(home: Path, sessions: Sequence[DeletableSession]) -> None:
-    if sessions and (home / WORKSPACES).is_dir():
+def _conclude(home: Path, sessions: Sequence[DeletableSession], *, dry_run: bool, as_json: bool) -> None:
+    """Remove the workspaces of deleted sessions, and show which were deleted."""
+    if sessions and not dry_run and (home / WORKSPACES).is_dir():
         from ao_runner.processes.workspaces import forget_workspaces
 
         forget_workspaces(home / WORKSPACES, [one.session_id for one in sessions])
-
-
-def _show_deleted(sessions: Sequence[DeletableSession], *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         print_document([asdict(session) for session in sessions])
         return
@@ -224,7 +212,7 @@ def events_command(session: str, follow: bool, run_id: str | None, text: bool, p
         runs = [run.run_id for run in store.runs.of_sessions(session_id) if run_id in {None, run.run_id}]
         pruned = [run for run in runs if run not in shown and not store.damage and store.events.are_pruned(run)]
     if pruned:
-        raise EventsPruned(", ".join(pruned))
+        raise EventsPruned(*pruned)
     leave_if_damaged(store.damage)
 
 
@@ -250,29 +238,24 @@ def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
         json.loads(stored.line)
         echo(escaped_json(stored.line))
         return
-    event = event_for_people(stored.line.encode())
-    end = lines_of(entry_of(event.body))[:1] if isinstance(event.body, Failure) else []
-    for line in [*narrator.tell(event), *end]:
+    event = parse_event(stored.line.encode())
+    for line in narrator.tell(event):
         echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
+    if isinstance(event.body, Failure):
+        echo(f"{event.envelope.timestamp[11:19]} ✗ {event.body.status}: {shorten(event.body.error.message)}")
 
 
 VERDICT: Final = "output_validation"
 
 
-class NoResultYet(RunnerError):
-    """The run is not over, or there was none."""
-
-
-@dataclass(eq=False)
 class EventsPruned(RunnerError):
-    """The events of a run that has ended are no longer stored."""
+    """The events of runs that have ended are no longer stored."""
 
-    run_id: str
-    exit_code: ClassVar[int] = 1
+    exit_code = 1
 
-    def __str__(self) -> str:
-        return (
-            f"the events of {self.run_id} are no longer stored: `ao store prune` has dropped those of its week."
+    def __init__(self, *run_ids: str) -> None:
+        super().__init__(
+            f"the events of {', '.join(run_ids)} are no longer stored: `ao store prune` has dropped those of its week."
             " `ao runs` shows how it ended, and `ao result --record` its record"
         )
 
@@ -303,7 +286,7 @@ def result_command(
         session_id, own_run = store.sessions.resolve(session)
         run = store.runs.last(session_id, own_run if run_id is None else store.runs.find_id(session_id, run_id))
         if run is None:
-            raise NoResultYet(f"session {session_id} has no run yet")
+            raise RunnerError(f"session {session_id} has no run yet")
         line, kept = store.events.last_line(run.run_id), store.runs.find_record(run.run_id)
         if line is None and not record and store.events.are_pruned(run.run_id):
             raise EventsPruned(run.run_id)
@@ -318,7 +301,7 @@ def result_command(
         return
     event = None if line is None else _read(line, run)
     if event is None or not isinstance(event.body, Result | Failure):
-        raise NoResultYet(f"run {run.run_id} has not ended; follow it with: ao events {run.run_id} --follow")
+        raise RunnerError(f"run {run.run_id} has not ended; follow it with: ao events {run.run_id} --follow")
     if as_json:
         print_document(json.loads(line or "{}") | validation_of(event.body, run, len(verdicts)))
     elif isinstance(event.body, Result):

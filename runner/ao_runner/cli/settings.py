@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,8 +39,7 @@ def with_settings(config: JsonObject, given: RunArguments, profile: Profile) -> 
     """
     executor = locate_executor(profile.executor)
     description = describe_executor(executor, bare_environment(os.environ))
-    unusable = config_schema_problem(description)
-    if unusable is not None:
+    if (unusable := config_schema_problem(description)) is not None:
         raise SettingRefused(unusable)
     changed: Any = {**profile.config, **config}
     touched = set()
@@ -72,12 +70,12 @@ def _parsed(pair: str, schema: JsonObject, executor: str) -> tuple[tuple[str, ..
         place = find_place(schema, path)
     except UnknownSetting as error:
         raise SettingRefused(f"--set: executor {executor}: {error}") from error
-    if place.takes_text or place.lists(text):
+    if place.takes("string") or place.lists(text):
         return place.names, text
     try:
         return place.names, parse_json(text)
     except NotInteroperable as error:
-        if place.takes_list:
+        if place.takes("array"):
             hint = f'{path} is a list, written as JSON, such as \'["a", "b"]\'; {text[:80]!r} is not: {error}'
             raise SettingRefused(f"--set: {hint}") from error
         return place.names, text
@@ -116,18 +114,8 @@ def setting_remarks(config: JsonObject, description: Description, place: str) ->
     return unknown_settings(description.config_schema, config, place)
 
 
-@dataclass(eq=False)
 class UnknownSetting(RunnerError):
-    """The schema has no such setting. `known` are the names at the deepest place that it has."""
-
-    path: str
-    known: list[str]
-
-    def __str__(self) -> str:
-        nearest = get_close_matches(self.path, self.known, 1)
-        question = f"; did you mean {nearest[0]!r}?" if nearest else ""
-        known = f" It has: {', '.join(self.known)}" if self.known else " It has none"
-        return f"there is no setting {self.path!r}{question or '.'}{known}"
+    """The schema has no such setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,27 +125,14 @@ class Place:
     names: tuple[str, ...]
     schemas: tuple[Any, ...]
 
-    @property
-    def takes_text(self) -> bool:
-        """Whether the value may be a string."""
-        return "string" in self._types
-
-    @property
-    def takes_list(self) -> bool:
-        """Whether the value may be a list."""
-        return "array" in self._types
+    def takes(self, type_name: str) -> bool:
+        """Return whether the value may be of a type of JSON Schema, such as string."""
+        given = [schema.get("type") for schema in self.schemas]
+        return any(type_name in (types if isinstance(types, list) else [types]) for types in given)
 
     def lists(self, text: str) -> bool:
         """Return whether a text is one of the values of `enum` or `const`."""
         return any(text in schema.get("enum", ()) or schema.get("const") == text for schema in self.schemas)
-
-    @property
-    def _types(self) -> set[str]:
-        types: set[str] = set()
-        for schema in self.schemas:
-            given = schema.get("type")
-            types.update(given if isinstance(given, list) else [given] if isinstance(given, str) else [])
-        return types
 
 
 def find_place(root: JsonObject, path: str) -> Place:
@@ -171,15 +146,14 @@ def find_place(root: JsonObject, path: str) -> Place:
     while parts:
         properties = _properties(schemas)
         count = next((n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in properties), 0)
-        if count:
-            name, found = ".".join(parts[:count]), properties[".".join(parts[:count])]
-        else:
-            name, found = ".".join(parts), _open_ended(schemas, ".".join(parts))
-            count = len(parts)
-            if not found:
-                raise UnknownSetting(path, [".".join([*names, known]) for known in properties])
+        name = ".".join(parts[: count or None])
+        found = properties[name] if count else _open_ended(schemas, name)
+        if not found:
+            known = [".".join([*names, each]) for each in properties]
+            has = f"It has: {', '.join(known)}" if known else "It has none"
+            raise UnknownSetting(f"there is no setting {path!r}{nearest(path, known) or '.'} {has}")
         names.append(name)
-        parts = parts[count:]
+        parts = parts[count or len(parts) :]
         schemas = _branches(found, root)
     return Place(tuple(names), tuple(schemas))
 

@@ -74,7 +74,7 @@ def check(as_json: bool, place: StorePlace) -> None:
     "Print a JSON object: the weeks `dropped`, and `kept` because of runs that are not over; `workers` dropped."
 )
 @store_options
-def prune(older_than: timedelta, dry_run: bool, as_json: bool, place: StorePlace) -> None:
+def prune(older_than: float, dry_run: bool, as_json: bool, place: StorePlace) -> None:
     """Drop the events of old weeks from a database, each with its table, and the workers that ended over a week ago.
 
     A week stays while one of its runs is queued or running. Sessions, runs and their records stay: `ao result` and
@@ -85,7 +85,7 @@ def prune(older_than: timedelta, dry_run: bool, as_json: bool, place: StorePlace
     from ao_runner.store.postgres_operations import forget_workers, prune_events
 
     workers = forget_workers(place, dry_run=dry_run)
-    dropped, kept = prune_events(place, older_than, dry_run=dry_run)
+    dropped, kept = prune_events(place, timedelta(seconds=older_than), dry_run=dry_run)
     if as_json:
         weeks = {"dropped": [asdict(one) for one in dropped], "kept": [asdict(one) for one in kept]}
         print_document({**weeks, "workers": workers})

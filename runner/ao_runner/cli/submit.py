@@ -1,10 +1,10 @@
 """`ao submit`: put a run into the local queue, for a worker to perform, and wait for it if that is wanted."""
 
 import os
-import re
 import sys
 import time
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NoReturn, Unpack
 
 import click
@@ -22,12 +22,12 @@ from ao_runner.cli.new_run import (
 )
 from ao_runner.cli.options import (
     EXISTING_FILE,
+    Duration,
     RunArguments,
     Style,
     agent_options,
     complete_session,
     contract_options,
-    duration_of,
     examples,
     home_option,
     json_option,
@@ -148,8 +148,8 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
 
 def _time_of(text: str) -> str:
     """Return the timestamp for a time, which is local unless it has an offset, or for a duration from now."""
-    if re.fullmatch(r"[0-9]+[mhd]", text):
-        return timestamp(datetime.now(UTC) + duration_of(text))
+    with suppress(click.BadParameter):
+        return timestamp(datetime.now(UTC) + timedelta(seconds=Duration().convert(text, None, None)))
     try:
         return timestamp(datetime.fromisoformat(text).astimezone(UTC))
     except (ValueError, OverflowError) as error:

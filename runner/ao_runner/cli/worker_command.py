@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -18,9 +17,8 @@ from ao_protocol.addresses import shown_address
 from ao_protocol.redaction import Redactor
 from ao_runner.cli.options import (
     ORDERED_EXIT_CODE,
-    FiniteSeconds,
+    Duration,
     complete_profile,
-    duration_of,
     examples,
     home_option,
     keep_rejected_option,
@@ -67,7 +65,7 @@ class WorkerArguments(TypedDict):
     log_format: LogFormat | None
     lease: float
     tags: tuple[str, ...]
-    gone_after: timedelta
+    gone_after: float
     outbox_quota: int
     pairs: tuple[str, ...]
     metrics_port: int | None
@@ -119,11 +117,11 @@ class WorkerArguments(TypedDict):
 )
 @click.option(
     "--lease",
-    type=FiniteSeconds(1),
+    type=Duration(least_seconds=1),
     default=30.0,
     show_default=True,
-    metavar="SECONDS",
-    help="Lease of a run of a store or of `ao serve`; renewed while the worker is alive.",
+    metavar="DURATION",
+    help="Lease, in seconds or as 2m, of a run of a store or of `ao serve`; renewed while the worker is alive.",
 )
 @click.option(
     "--tag",
@@ -139,7 +137,7 @@ class WorkerArguments(TypedDict):
     "gone_after",
     default="10m",
     show_default=True,
-    callback=lambda _ctx, _parameter, text: duration_of(text),
+    type=Duration(),
     metavar="DURATION",
     help="Fail queued runs of sessions on another host when that host has had no worker for so long.",
 )
@@ -345,7 +343,7 @@ def _offer(given: WorkerArguments, owner: str, host: Host) -> Offer:
         shared=tuple(one.name for one in found if one.shared_sessions),
         pausing=tuple(one.name for one in found if one.pause_on_limit),
         lease_seconds=given["lease"],
-        gone_seconds=given["gone_after"].total_seconds(),
+        gone_seconds=given["gone_after"],
         slots=given["concurrency"],
     )
 

@@ -138,6 +138,6 @@ def test_a_short_form_needs_an_executor_with_that_setting(ao: Ao, option: str, n
 
 def test_a_schema_that_refers_to_itself_has_an_end() -> None:
     schema: dict[str, Any] = {"$ref": "#", "properties": {"deeper": {"$ref": "#"}, "end": {"type": "string"}}}
-    assert find_place(schema, "deeper.deeper.end").takes_text
+    assert find_place(schema, "deeper.deeper.end").takes("string")
     with pytest.raises(UnknownSetting):
         find_place(schema, "deeper.other")
