@@ -46,8 +46,9 @@ from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import OPEN_STATUSES, DeletableSession, RowDamaged, Run, Session, StoredEvent
+from ao_runner.store.records import OPEN_STATUSES, DeletableSession, Run, Session, StoredEvent
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged
 
 POLL_SECONDS: Final = 0.2
 """How long git may take to forget the worktrees of deleted sessions."""
