@@ -144,6 +144,7 @@ def new_run(given: RunArguments, **fields: Any) -> NewRun:  # noqa: ANN401  # th
         no_schema=given["no_schema"],
         keep_rejected=given["keep_rejected"],
         timeout_seconds=given["timeout"],
+        labels=given["labels"],
         metadata={} if given["traceparent"] is None else {"traceparent": given["traceparent"]},
         is_simulated=given["model_script"] is not None,
         **fields,
@@ -174,6 +175,7 @@ _OPTIONS: Final = {
     "$.output_schema_name": "--output-schema-name",
     OPTIONS_PLACE: "--output-option",
     "$.no_schema": "--no-schema",
+    "$.timeout_seconds": "--timeout",
 }
 
 

@@ -279,6 +279,7 @@ class RunArguments(TypedDict, total=False):
     no_schema: bool
     timeout: float | None
     model_script: Path | None
+    labels: dict[str, str]
     traceparent: str | None
     requires: tuple[str, ...]
     priority: int
@@ -360,6 +361,20 @@ setting_options: Final = together(
         "into K. Repeatable.",
     ),
 )
+
+
+def label_option(help_text: str) -> Decorator:
+    """Return a repeatable option `--label`; its value is a dict."""
+    return click.option(
+        "--label",
+        "labels",
+        multiple=True,
+        metavar="K=V",
+        callback=lambda _ctx, _parameter, pairs: dict(split_pair(pair, "--label") for pair in pairs),
+        help=help_text,
+    )
+
+
 contract_options: Final = together(
     click.option("--output-schema", type=EXISTING_FILE, help="JSON or YAML file with the schema of the answer."),
     click.option(
@@ -377,6 +392,7 @@ contract_options: Final = together(
     ),
     click.option("--no-schema", is_flag=True, help="Ask for free text, although the blueprint has a default schema."),
     keep_rejected_option,
+    label_option("Label of the run, to find it by: `ao runs --label K=V`. Repeatable."),
     click.option("--traceparent", envvar="TRACEPARENT", help="W3C `traceparent` of the caller; also TRACEPARENT."),
 )
 run_options: Final = together(

@@ -21,6 +21,7 @@ from ao_runner.cli.options import (
     complete_open_run,
     examples,
     json_option,
+    label_option,
     short_name,
     store_options,
     wants_colour,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "ao runs",
         "ao runs --status queued --status running",
+        "ao runs --label team=docs",
         "ao runs --status failed --json | jq -r '.[] | [.run_id, .error_type] | @tsv'",
         "ao runs --status queued --json | jq -r '.[].run_id' | xargs ao cancel",
     ),
@@ -68,14 +70,17 @@ if TYPE_CHECKING:
     multiple=True,
     help="List only runs with this status. Repeatable.",
 )
+@label_option("List only runs with this label. Repeatable.")
 @all_option
 @json_option("Print all runs as JSON, with all fields.")
 @store_options
-def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, place: StorePlace) -> None:
+def runs_command(
+    statuses: tuple[RunStatus, ...], labels: dict[str, str], show_all: bool, as_json: bool, place: StorePlace
+) -> None:
     """List the runs of this host, newest first: queued, running and ended."""
     with place.open() as store:
         fail_lost_runs(store)
-        states = store.runs.states(*statuses)[::-1]
+        states = [one for one in store.runs.states(*statuses)[::-1] if labels.items() <= one.run.labels.items()]
         waiting = reasons_to_wait(store, store.runs.states(*OPEN_STATUSES))
         if as_json:
             print_document([_document(state, waiting) for state in states])
@@ -101,10 +106,10 @@ def _show(
         return
     shown = states if show_all else states[:MOST_SHOWN]
     print_table(
-        ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"],
+        ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT", "LABELS"],
         [_row(state, statuses) for state in shown],
         whole=("SESSION",),
-        expendable=("SESSION", "PROFILE", "EVENTS", "PROMPT", "SINCE", "AGENT", "STATUS"),
+        expendable=("SESSION", "PROFILE", "EVENTS", "PROMPT", "LABELS", "SINCE", "AGENT", "STATUS"),
     )
     show_newest(len(states), len(shown), "ao runs")
 
@@ -113,8 +118,10 @@ def _document(state: RunState, waiting: Mapping[str, str]) -> dict[str, object]:
     """Return a run as JSON, with the name of its agent and, if it is queued and cannot begin, the reason."""
     others = asdict(state)
     others.pop("number")
+    run = others.pop("run")
+    run.pop("model_script")
     added = {"agent_name": others.pop("agent_name"), "waits": waiting.get(state.run.run_id)}
-    return brief({**others.pop("run"), **added, **others.pop("placement"), **others})
+    return brief({**run, **added, **others})
 
 
 def _status(state: RunState, owners: Mapping[str, Owner], waiting: Mapping[str, str]) -> str:
@@ -159,6 +166,7 @@ def _row(state: RunState, statuses: Mapping[str, str]) -> list[str]:
         str(state.last_seq),
         time_since(run.ended_at or run.started_at),
         prompt_of(run),
+        shorten(", ".join(f"{name}={text}" for name, text in run.labels.items()), 40),
     ]
 
 

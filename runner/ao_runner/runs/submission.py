@@ -6,6 +6,7 @@ it and returns what is stored or performed: fields, refusals and their paths are
 
 import json
 import math
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +31,7 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.framing import MAX_INVOCATION_BYTES
 from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, is_identifier
 from ao_protocol.inputs import PROMPT_SCHEMA, ParametersInvalid, check_against
+from ao_protocol.json_path import below
 from ao_protocol.wire import JsonObject, Name, Seconds, problems_of
 from ao_protocol.written import check_interoperable
 from ao_runner.blueprints.loading import LoadedBlueprint, understand_blueprint
@@ -44,6 +46,9 @@ from ao_runner.store.store_errors import RowDamaged
 DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
 """The default executor for each type of agent."""
 MAX_SHOWN_CHARACTERS: Final = 200
+LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
+MAX_LABELS: Final = 20
+MAX_LABEL_CHARACTERS: Final = 200
 _TERMS: Final = [one.name for one in fields(RunTerms)]
 
 
@@ -53,6 +58,7 @@ class AskedInJson(BaseModel):
     profile: Name | None = Field(None, description="Profile or executor that performs the run.")
     timeout_seconds: Seconds | None = None
     metadata: JsonObject = Field({}, description="Passed to the executor.")
+    labels: dict[str, str] = Field({}, description="Short texts by name, by which runs are found.")
     output_schema: JsonObject | None = Field(None, description="JSON Schema of the answer.")
     output_schema_name: str | None = Field(None, description="A named schema, instead of output_schema.")
     output_schema_options: JsonObject | None = Field(None, description="How the schema is enforced.")
@@ -150,6 +156,7 @@ class Reason(StrEnum):
     STATELESS = "procedural_agent_no_resume"
     PARAMETERS = "parameter_validation_failed"
     TIMEOUT = "invalid_timeout"
+    LABELS = "invalid_labels"
     TWO_SCHEMAS = "two_schemas"
     OPTIONS = "invalid_options"
     CONTRACT = "contract_refused"
@@ -198,6 +205,7 @@ def accept(asked: NewRun, at: Reception) -> Accepted:
     if seconds is not None and not (isinstance(seconds, float | int) and 0 < seconds < math.inf):
         problem = Problem("$.timeout_seconds", f"expected a number of seconds greater than 0, found {seconds!r}")
         raise RunRefused(Reason.TIMEOUT, str(problem), [problem])
+    _check_labels(asked.labels)
     _check_parent(asked, at)
     if asked.blueprint is None:
         session = _session_to_continue(asked, at)
@@ -224,6 +232,20 @@ def accept(asked: NewRun, at: Reception) -> Accepted:
     is_asked_again = contract is not None and blueprint.type == "autonomous"
     attempts = contract.max_retries + 1 if contract is not None and is_asked_again else None
     return Accepted(session, run, is_new, attempts)
+
+
+def _check_labels(labels: Mapping[str, str]) -> None:
+    if len(labels) > MAX_LABELS:
+        problem = Problem("$.labels", f"found {len(labels)} labels, expected at most {MAX_LABELS}")
+        raise RunRefused(Reason.LABELS, str(problem), [problem])
+    for name, text in labels.items():
+        if not LABEL.fullmatch(name) or not (isinstance(text, str) and 0 < len(text) <= MAX_LABEL_CHARACTERS):
+            problem = Problem(
+                below("$.labels", name),
+                f"expected a name of letters, digits and . _ / -, at most 63, and a text of 1 to {MAX_LABEL_CHARACTERS}"
+                " characters",
+            )
+            raise RunRefused(Reason.LABELS, str(problem), [problem])
 
 
 def _check_parent(asked: NewRun, at: Reception) -> None:

@@ -15,7 +15,7 @@ from ao_protocol.framing import MAX_DEPTH, SURROGATE_ESCAPE, refuse_depth
 from ao_protocol.wire import JsonObject
 from ao_runner.store.store_errors import RowDamaged
 
-ADDED: Final[tuple[str, ...]] = ()
+ADDED: Final[tuple[str, ...]] = ("ALTER TABLE runs ADD COLUMN labels TEXT",)
 """The last steps of the layouts of both engines, such as `ALTER TABLE runs ADD COLUMN note TEXT`. Never edit a step;
 append a new one. A copy and older programs leave a new column empty."""
 NO_TEXT: Final = re.compile("[\ud800-\udfff]")

@@ -66,6 +66,8 @@ class CallerTerms:
     timeout_seconds: float | None = field(default=None, metadata=COPIED)
     metadata: JsonObject = field(default_factory=dict, metadata=COPIED | OBJECT_OR_NONE)
     """Passed to the executor; `traceparent` is a W3C trace context."""
+    labels: Mapping[str, str] = field(default_factory=dict, metadata=COPIED | OBJECT_OR_NONE)
+    """Short texts by name, by which people and programs find runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +202,7 @@ class RunFilter:
     statuses: tuple[RunStatus, ...] = ()
     agent: str | None = None
     equal: Mapping[Literal["profile", "session_id", "parent_session_id", "run_id"], str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
     """Part of the parameters, or of the end of one of the newest runs, in any case of letters."""
     before: int | None = None

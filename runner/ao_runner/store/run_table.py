@@ -171,6 +171,9 @@ class RunTable(Part):
             conditions.append(("session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)", [wanted.agent]))
         if wanted.text is not None:
             conditions.append(contains(wanted.text, self._db.tail_sql))
+        # Quotes in a text are escaped, so that a pair is found as a whole only.
+        pairs = [json.dumps({name: text})[1:-1] for name, text in wanted.labels.items()]
+        conditions += [("replace(labels, ?, '') <> labels", [pair]) for pair in pairs]
         if wanted.statuses:
             conditions.append((f"status {self._db.among_sql}", [self._db.listed(wanted.statuses)]))
         condition = " AND ".join(["1 = 1", *(one for one, _ in conditions), *(ONLY[name] for name in wanted.only)])

@@ -1,12 +1,16 @@
 """Agents run from Python: the answer is a value, a failure an exception, and the run is stored."""
 
 import asyncio
+import sys
+import threading
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from ao_protocol.contracts.validation import vetted_document
 from ao_runner.agents import Agent, AgentFailed, Event
 from ao_runner.errors import RunnerError
 from ao_runner.store.sqlite_store import SqliteStore
@@ -109,3 +113,23 @@ def test_a_cancelled_task_stops_its_run_and_the_run_is_stored(tmp_path: Path) ->
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"answer: found <class 'int'>, expected a class derived from"):
         echo(tmp_path, answer=int).run("hi")
+
+
+def test_a_schema_is_vetted_once_in_the_runner(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text('{"answers": [{"text": "no"}, {"text": "{\\"n\\": 1}"}]}')
+    vetted: list[object] = []
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is vetted_document.__code__:
+            vetted.append(frame.f_locals["schema"])
+
+    threading.setprofile(watch)
+    sys.setprofile(watch)
+    try:
+        found = echo(tmp_path, profile="scripted", config={"script_file": str(script)}, answer=Count).run("count")
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert found.value == Count(n=1)
+    assert len([schema for schema in vetted if isinstance(schema, dict) and schema.get("title") == "Count"]) == 1
