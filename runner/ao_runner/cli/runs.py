@@ -87,7 +87,7 @@ def runs_command(
         elif states or not store.damage:
             owners = store.workers.living()
             shown = {state.run.run_id: _status(state, owners, waiting) for state in states}
-            _show(states, statuses, shown, show_all=show_all)
+            _show(states, (*statuses, *labels.values()), shown, show_all=show_all)
             if idle := waiting_in_vain(owners, {one.run.profile or "" for one in states if one.run.status == "queued"}):
                 echo(idle, err=True)
     leave_if_damaged(store.damage)
@@ -95,13 +95,13 @@ def runs_command(
 
 def _show(
     states: list[RunState],
-    wanted: tuple[RunStatus, ...],
+    wanted: tuple[str, ...],
     statuses: Mapping[str, str],
     *,
     show_all: bool,
 ) -> None:
     if not states:
-        are = f"no run is {' or '.join(wanted)}" if wanted else "no runs yet"
+        are = "no run fits" if wanted else "no runs yet"
         echo(f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"', err=True)
         return
     shown = states if show_all else states[:MOST_SHOWN]

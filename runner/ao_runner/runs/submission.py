@@ -223,7 +223,7 @@ def accept(asked: NewRun, at: Reception) -> Accepted:
         mode="start" if is_new else "resume",
         parameters=asked.parameters,
         started_at=timestamp(),
-        status="queued",
+        status="queued" if at.is_queued else "running",
         contract=record,
         **{name: getattr(asked, name) for name in _TERMS if name != "profile"},
         profile=asked.profile or session.profile or session.executor_path,

@@ -35,7 +35,7 @@ def test_they_can_be_chosen_by_their_status(waiting: Ao) -> None:
 
     assert [run["error_type"] for run in failed] == ["executor_crashed"]
     assert [run["parameters"]["prompt"] for run in others] == ["second", "first"]
-    assert waiting("runs", "--status", "cancelled").stderr.startswith("no run is cancelled; add one to the queue")
+    assert waiting("runs", "--status", "cancelled").stderr.startswith("no run fits; add one to the queue")
 
 
 def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
