@@ -47,6 +47,7 @@ THOROUGH = (
     "tests/conformance/",
     "tests/faults/",
     "tests/foreign_coordinator/",
+    "tests/process/doors/",
     "tests/process/executors/command/",
     "tests/process/executors/examples/",
     "tests/process/executors/http_bridge/",

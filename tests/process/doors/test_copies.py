@@ -1,0 +1,170 @@
+"""A copy of a run asks for what the run asked for: run again from a page, queued at a reset, continued by an answer."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from ao_runner.runs.answering import find_request, give_answer
+from ao_runner.store.opening import StorePlace
+from ao_runner.store.records import Placement, QueuedRun, Run, Session
+from ao_runner.store.store import Store
+from tests.process.doors.known import COPIES, UNCOPIED
+from tests.process.doors.stored import AT, News, prepare
+from tests.process.doors.table import ACCEPTED, ANSWERED, USUAL
+from tests.process.server.test_lists import asking
+
+ROWS: Final = {name: {**USUAL, **one.row} for name, one in ACCEPTED.items()} | {"an answer": {**USUAL, **ANSWERED}}
+RESET: Final = "2020-02-01T00:00:00.000Z"
+OPTIONS: Final = [{"id": one, "label": one, "effect": one} for one in ("allow", "deny")]
+GIVEN: Final = [{"request_id": "ask_1", "option_id": "allow"}]
+CHANGES: Final[dict[str, dict[str, Any]]] = {
+    "again": {"not_before": None},
+    "requeue": {"not_before": RESET, "requeue": 1},
+    "continuation": {"not_before": None, "mode": "resume", "parameters": {}, "input_responses": GIVEN},
+}
+"""By copy: the columns that it has of its own. The time of a first claim is over, or that of the reset."""
+
+Copied = dict[str, dict[str, Any] | None]
+"""By request: the row of the copy; None where it was refused."""
+
+
+def put(store: Store, name: str, row: dict[str, Any], folder: Path) -> Run:
+    """Store a queued run with a row of the table, in a session of its own."""
+    number = list(ROWS).index(name)
+    config = json.loads(json.dumps(row["executor_config"]).replace("@", str(folder)))
+    session = Session(
+        f"ses_{number}", AT, "teller", "/bin/teller", row["project_dir"].replace("@", str(folder)), row["blueprint"],
+        config, f"bound_{number}", row["session_profile"], None, bool(row["is_simulated"]), row["session_parent"],
+    )  # fmt: skip
+    run = Run(
+        f"run_{number}", session.session_id, row["mode"], row["parameters"], AT, "queued", contract=row["contract"],
+        parent_session_id=row["parent_session_id"], execution_mode=row["execution_mode"],
+        input_responses=row["input_responses"],
+    )  # fmt: skip
+    placement = Placement(tuple(row["requires"]), row["priority"], row["not_before"])
+    with store.transaction():
+        store.add_session(session)
+        store.enqueue(
+            QueuedRun(
+                run, row["profile"], row["timeout_seconds"], row["metadata"], row["model_script"], placement,
+                bool(row["requeue"]),
+            )
+        )  # fmt: skip
+    return run
+
+
+def again(folder: Path) -> Copied:
+    """Run each again from a page of the server."""
+    place = StorePlace(folder / "home")
+    copies: Copied = {}
+
+    async def story() -> None:
+        async with asking(place) as client:
+            for name, row in ROWS.items():
+                with place.open() as store:
+                    run = put(store, name, row, folder)
+                    store.end_run(run.run_id, "completed", AT, None)
+                news = News(folder / "home")
+                answer = await client.post(f"/ui/runs/{run.run_id}/again")
+                copies[name] = news.row() if answer.status_code == 303 else None
+
+    asyncio.run(asyncio.wait_for(story(), 100))
+    return copies
+
+
+def requeue(folder: Path) -> Copied:
+    """End each at a usage limit, as one that asked for a copy at the reset."""
+    copies: Copied = {}
+    with StorePlace(folder / "home").open() as store:
+        for name, row in ROWS.items():
+            run = put(store, name, {**row, "requeue": 1}, folder)
+            store.end_run(run.run_id, "failed", AT, "rate_limited")
+            news = News(folder / "home")
+            with store.transaction():
+                assert store.requeue(run.run_id, (f"copy_{run.run_id}", f"copy_{run.session_id}"), RESET, AT)
+            copies[name] = news.row()
+    return copies
+
+
+def continuation(folder: Path) -> Copied:
+    """Park each at a request to a person, and answer it."""
+    copies: Copied = {}
+    with StorePlace(folder / "home").open() as store:
+        for name, row in ROWS.items():
+            run = put(store, name, row, folder)
+            park(store, run)
+            news = News(folder / "home")
+            with store.transaction():
+                assert give_answer(store, find_request(store, run.run_id), {"option_id": "allow"}, "ann").next_run_id
+            copies[name] = news.row()
+    return copies
+
+
+def park(store: Store, run: Run) -> None:
+    """End a run because nobody has answered its request."""
+    head = {"session_id": run.session_id, "run_id": run.run_id, "seq": 1, "timestamp": AT, "request_id": "ask_1"}
+    asked = {**head, "event_type": "input_requested", "kind": "permission", "title": "May I?", "options": OPTIONS}
+    store.write("UPDATE runs SET status = 'running', attempt = 1, has_begun = 1 WHERE run_id = ?", (run.run_id,))
+    store.note_requests(run.run_id, [json.dumps(asked).encode()])
+    assert store.decide_request(run.run_id, "ask_1", None, AT) is None
+    resolved = {**head, "event_type": "input_resolved", "outcome": "expired", "by": "person"}
+    store.note_requests(run.run_id, [json.dumps(resolved).encode()])
+    store.end_run(run.run_id, "failed", AT, "input_required")
+
+
+KINDS: Final[dict[str, Callable[[Path], Copied]]] = {
+    "again": again,
+    "requeue": requeue,
+    "continuation": continuation,
+}
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Copied]:
+    """Copy all runs of the table in one way, once."""
+
+    def copies(kind: str) -> Copied:
+        folder = tmp_path_factory.mktemp("copies")
+        prepare(folder / "home")
+        return KINDS[kind](folder)
+
+    return cache(copies)
+
+
+def expected(kind: str, name: str) -> dict[str, Any]:
+    return {**ROWS[name], **CHANGES[kind]}
+
+
+def marked(reason: str | None) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(kind, name, id=f"{kind}: {name}", marks=marked(UNCOPIED.get((kind, name))))
+        for kind in KINDS
+        for name in ROWS
+    ],
+)
+def test_every_run_can_be_copied(copied: Callable[[str], Copied], kind: str, name: str) -> None:
+    assert copied(kind)[name] is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        pytest.param(kind, column, id=f"{kind}: {column}", marks=marked(COPIES.get((kind, column))))
+        for kind in KINDS
+        for column in USUAL
+    ],
+)
+def test_a_copy_keeps_what_the_run_asked_for(copied: Callable[[str], Copied], kind: str, column: str) -> None:
+    copies = {name: row for name, row in copied(kind).items() if row is not None}
+    found = {name: row[column] for name, row in copies.items()}
+    assert found == {name: expected(kind, name)[column] for name in copies}
