@@ -9,7 +9,7 @@ from ao_runner.store.columns import Stored, reading
 from ao_runner.store.engine import ConstraintBroken, Engine, Part
 from ao_runner.store.records import StoredEvent
 from ao_runner.store.run_table import RunTable
-from ao_runner.store.store_errors import RowConflict
+from ao_runner.store.store_errors import RowConflict, RowDamaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +109,14 @@ class EventTable(Part):
 
         Only a few rows are in memory at a time, and nothing is locked in between. Damaged rows go to `damage`.
         """
+
+    def _split(self, position: int, run_id: str, first_seq: int, lines: str) -> Iterator[StoredEvent]:
+        """Yield the events in a row. A row that is no text goes to `damage`."""
+        try:
+            with reading("events", (lines,), position):
+                split = lines.split("\n")
+        except RowDamaged as damaged:
+            self._db.damage.add(damaged)
+            return
+        for seq, line in enumerate(split, first_seq):
+            yield StoredEvent(position, run_id, seq, line)

@@ -93,9 +93,8 @@ class PostgresEvents(EventTable):
             " ORDER BY position LIMIT ?",
             (*of_runs, after, ROWS_AT_ONCE),
         ):
-            for position, of_run, first_seq, lines in rows:
-                for seq, line in enumerate(lines.split("\n"), first_seq):
-                    yield StoredEvent(position, of_run, seq, line)
+            for row in rows:
+                yield from self._split(*row)
             after = rows[-1][0]
 
 
