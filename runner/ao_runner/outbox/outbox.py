@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import Final, Self
 
 from ao_runner.outbox.errors import (
-    AcknowledgedTooMuch,
-    KeyEnded,
     OldOutbox,
+    OutboxError,
     OutboxFull,
     OutboxUnreadable,
     OutboxUnusable,
     OutboxUnwritable,
     RecordDamaged,
-    SeqOutOfOrder,
     StateDamaged,
 )
 from ao_runner.outbox.outbox_file import FileDamaged, OutboxFile, Progress, Record, keeping_log, set_aside
@@ -235,16 +233,16 @@ class Outbox:
 
         Raises:
             OutboxFull: The quota is exceeded; its last tenth is reserved for calls with `ends`. Nothing was added.
-            SeqOutOfOrder: The caller repeats or omits an event. Nothing was added.
-            KeyEnded: The key has its terminal event, possibly acknowledged long ago.
+            OutboxError: The caller repeats or omits an event, or the key has its terminal event, possibly acknowledged
+                long ago. Nothing was added.
             OutboxUnusable: A new key cannot be looked up.
             ValueError: There are no lines, or one contains an LF.
         """
         backlog = self._backlogs.get(key) or self._begin(key)
         if backlog.is_ended:
-            raise KeyEnded(key)
+            raise OutboxError(f"{key} has its terminal event. Use a new attempt for more events")
         if first_seq != backlog.appended_seq + 1:
-            raise SeqOutOfOrder(key, first_seq, backlog.appended_seq + 1)
+            raise OutboxError(f"{key} continues with seq {backlog.appended_seq + 1}, not {first_seq}. Append each once")
         payload = b"\n".join(lines) + b"\n"
         if not lines or payload.count(b"\n") != len(lines):
             raise ValueError("events are given as one line each, without LF, and at least one")
@@ -321,7 +319,7 @@ class Outbox:
         deleted.
 
         Raises:
-            AcknowledgedTooMuch: The events are not durable here.
+            OutboxError: The events are not durable here, so they cannot have been sent.
             OutboxUnusable: A key that is not open cannot be looked up.
         """
         if (backlog := self._backlogs.get(key)) is None:
@@ -329,7 +327,7 @@ class Outbox:
         if backlog.is_closed or through_seq <= backlog.acknowledged_seq:
             return
         if through_seq > backlog.durable_seq:
-            raise AcknowledgedTooMuch(key, through_seq, backlog.durable_seq)
+            raise OutboxError(f"{key} was acknowledged through {through_seq}, and is durable to {backlog.durable_seq}")
         backlog.acknowledged_seq, backlog.note = through_seq, note
         done = backlog.records_after(through_seq)
         for record in backlog.records[:done]:

@@ -201,8 +201,7 @@ class RunTable(Part):
             RowDamaged: The run cannot be read.
         """
         source = "runs WHERE session_id = ? AND run_id = coalesce(?, run_id) ORDER BY rowid DESC LIMIT 1"
-        found = self._db.records(RUN, source, (session_id, run_id), is_strict=True)
-        return found[0] if found else None
+        return self._db.record(RUN, source, (session_id, run_id))
 
     def first(self, session_id: str) -> Run:
         """Return the run that began a session.
@@ -211,9 +210,9 @@ class RunTable(Part):
             RowDamaged: The run cannot be read, or is missing.
         """
         source = "runs WHERE session_id = ? ORDER BY rowid LIMIT 1"
-        if not (found := self._db.records(RUN, source, (session_id,), is_strict=True)):
+        if (found := self._db.record(RUN, source, (session_id,))) is None:
             raise RowDamaged("session", session_id, "its first run is missing")
-        return found[0]
+        return found
 
     def find_queued(self, run_id: str) -> QueuedRun:
         """Return a run with the settings for it; of one that was not queued, with those of its session.
@@ -224,10 +223,9 @@ class RunTable(Part):
         """
         of_session = "SELECT coalesce(profile, executor_name) FROM sessions WHERE sessions.session_id = runs.session_id"
         profile = f"coalesce(profile, ({of_session}))"
-        found = self._db.records(QUEUED, "runs WHERE run_id = ?", (run_id,), {"profile": profile}, is_strict=True)
-        if not found:
+        if (found := self._db.record(QUEUED, "runs WHERE run_id = ?", (run_id,), {"profile": profile})) is None:
             raise SessionUnknown(run_id)
-        return found[0]
+        return found
 
     def find_profile(self, run_id: str) -> str | None:
         """Return the profile of a run."""

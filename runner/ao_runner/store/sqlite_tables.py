@@ -45,21 +45,6 @@ class SqliteEvents(EventTable):
             (run_id, first_seq, first_seq + len(lines) - 1, b"\n".join(lines).decode()),
         )
 
-    def add_of_attempt(
-        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
-    ) -> int:
-        """See `EventTable`."""
-        last = self.last_seq(run_id)
-        new = lines[max(0, last + 1 - first_seq) :]
-        self._runs.check_held(run_id, attempt, owner, or_ended=not new)
-        if not new:
-            return last
-        if last + 1 < first_seq:
-            self.gaps[run_id] = last
-        # Events that a damaged outbox has lost are missing here as well, as a visible gap.
-        self.insert(run_id, max(first_seq, last + 1), new)
-        return first_seq + len(lines) - 1
-
     def of_session(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
         """See `EventTable`. One row is in memory at a time."""
         rows = self._db.fetch(

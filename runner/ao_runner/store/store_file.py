@@ -7,10 +7,10 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
+from weakref import finalize
 
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_home, renamed_as_damaged, take_lock
@@ -47,6 +47,7 @@ class StoreFile:
         self.path = home / FILE_NAME
         self.place = str(self.path)
         self.connection, self._lock = open_store_file(home)
+        self._unlock = finalize(self, os.close, self._lock)
         if busy_seconds != BUSY_SECONDS:
             self.connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
         self.is_writable = is_writable(self.path)
@@ -59,10 +60,11 @@ class StoreFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.connection.close()
-        with self._lock:
-            cause = error.__cause__ if isinstance(error, StoreDamaged) else error
-            if isinstance(cause, sqlite3.Error):
-                raise explain(self.path, cause, self._lock) from error
+        cause = error.__cause__ if isinstance(error, StoreDamaged) else error
+        told = explain(self.path, cause, self._lock) if isinstance(cause, sqlite3.Error) else None
+        self._unlock()
+        if told is not None:
+            raise told from error
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
@@ -149,7 +151,7 @@ _BEYOND_THE_FILE: Final = frozenset(
 _NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 
 
-def explain(path: Path, error: sqlite3.Error, lock: FileIO | None = None) -> RunnerError:
+def explain(path: Path, error: sqlite3.Error, lock: int | None = None) -> RunnerError:
     """Return the runner error for an SQLite error. With the lock of a closed connection, set a damaged file aside."""
     if isinstance(error, sqlite3.OperationalError) and _code_of(error) in _BEYOND_THE_FILE:
         return unwritable(path, error)
@@ -192,7 +194,7 @@ def is_writable(path: Path) -> bool:
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
-def open_store_file(home: Path) -> tuple[sqlite3.Connection, FileIO]:
+def open_store_file(home: Path) -> tuple[sqlite3.Connection, int]:
     """Open the file in a folder, created if missing, and return the connection and the lock to close behind it.
 
     Text that is not UTF-8 is read as bytes. A file that is not writable is opened read-only.
@@ -210,7 +212,8 @@ def open_store_file(home: Path) -> tuple[sqlite3.Connection, FileIO]:
             _make(path)
             if not path.is_file():
                 raise StoreUnusable(path, "it is no file")
-            lock = undo.enter_context(_lock_of_user(path))
+            lock = _lock_of_user(path)
+            undo.callback(os.close, lock)
             connection = _connect(path)
         except (OSError, sqlite3.Error) as error:
             raise StoreUnusable(path, str(error)) from error
@@ -229,21 +232,21 @@ def open_store_file(home: Path) -> tuple[sqlite3.Connection, FileIO]:
     return connection, lock
 
 
-def _lock_of_user(path: Path) -> FileIO:
-    """Take note that this process uses a store's file, until the returned file is closed."""
+def _lock_of_user(path: Path) -> int:
+    """Take note that this process uses a store's file, until the returned descriptor is closed."""
     if not is_writable(path):
-        return FileIO(os.open(os.devnull, os.O_RDONLY))
-    lock = FileIO(os.open(path.with_name(f"{path.name}-lock"), os.O_RDWR | os.O_CREAT, 0o600))
+        return os.open(os.devnull, os.O_RDONLY)
+    lock = os.open(path.with_name(f"{path.name}-lock"), os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_SH)
     return lock
 
 
-def set_aside(path: Path, reason: str, lock: FileIO) -> StoreDamaged:
+def set_aside(path: Path, reason: str, lock: int) -> StoreDamaged:
     """Rename a damaged file that nobody else uses, so that the next command makes a new one; return the error to raise.
 
     SQLite removes the log of a file by its name when the last connection is closed, so that no other one may be open.
     """
-    if not take_lock(lock.fileno()):
+    if not take_lock(lock):
         return StoreDamaged(path, f"{reason}. Another process uses it; when it has ended, repeat this to set it aside")
     try:
         kept = renamed_as_damaged(path.parent, (path.name, f"{path.name}-wal", f"{path.name}-shm"))
