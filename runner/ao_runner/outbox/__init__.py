@@ -10,7 +10,8 @@ from ao_runner.outbox.errors import (
     RecordDamaged,
     StateDamaged,
 )
-from ao_runner.outbox.outbox import Batch, KeyState, Outbox, OutboxOptions
+from ao_runner.outbox.events_of_key import Batch, KeyState
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.outbox.owning import holds_leftovers, is_left_behind
 
 __all__ = [
