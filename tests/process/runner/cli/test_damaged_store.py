@@ -201,6 +201,17 @@ def test_a_damaged_event_is_named_and_the_others_are_printed(line: str, ao: Ao) 
     assert "of run run_a is damaged: " in said(result)
 
 
+def test_an_event_of_a_type_that_this_version_does_not_know_is_no_damage(ao: Ao) -> None:
+    names = {"session_id": "ses_a", "run_id": "run_a", "seq": 2, "timestamp": "2026-01-01T00:00:00Z"}
+    later = json.dumps({"event_type": "thought", **names, "text": "Hm"})
+    change(ao, f"UPDATE events SET line = '{later}' WHERE run_id = 'run_a' AND seq = 2")  # noqa: S608
+
+    told = ao("events", "ses_a", "--text")
+
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert "00:00:00 · thought Hm" in told.stdout.splitlines()
+
+
 @pytest.mark.parametrize(
     "statements",
     [
