@@ -90,7 +90,7 @@ def test_a_store_that_this_process_writes_to_has_no_holder_but_it(tmp_path: Path
 
 
 @SHOWS_LOCKS
-@pytest.mark.slow
+@pytest.mark.slow  # waits until commands give up
 def test_a_command_says_who_keeps_it_from_writing(tmp_path: Path) -> None:
     ao = Ao(tmp_path)
     ao.write("agent.yaml", "name: agent\n")
