@@ -132,7 +132,6 @@ def test_smoke_waits_for_no_vector_longer_than_its_patience() -> None:
         assert vector.hurried(most).within_seconds == min(most, vector.within_seconds)
 
 
-@pytest.mark.slow
 def test_smoke_says_of_what_it_waited_for_in_vain_that_run_waits_longer(tmp_path: Path) -> None:
     waits = program(tmp_path / "ao-waits-exec", f"[ $# = 1 ] && exec {ECHO} describe\ncat >/dev/null")
 

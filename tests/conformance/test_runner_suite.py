@@ -134,7 +134,7 @@ def test_ao_run_exits_with_64_where_it_refuses_a_run_and_with_2_where_there_is_n
     assert played.exit_code == (64 if played.lines else 2)
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # the whole suite
 @pytest.mark.timeout(300)
 def test_a_foreign_runner_passes_but_for_what_it_does_not_keep(tmp_path: Path) -> None:
     known = tmp_path / "known.txt"

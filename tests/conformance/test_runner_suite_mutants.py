@@ -147,7 +147,7 @@ def test_a_mutant_breaks_what_it_breaks_and_nothing_else(mutant: str) -> None:
     assert {rule.id for rule in result.requirements if rule.verdict is Verdict.FAIL} == broken
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # mutation, of mutants that wait
 @pytest.mark.timeout(300)
 def test_each_slow_mutant_breaks_what_it_breaks_and_nothing_else() -> None:
     slow = sorted(CAUGHT.keys() - AT_ONCE)
