@@ -4,17 +4,15 @@ import os
 import shutil
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ao_executors import VERSION
 from ao_executors.acp.agents import ANY, CLAUDE, GEMINI, OPENCODE, QWEN, Agent
 from ao_executors.core import Executor, Task, serve
+from ao_executors.core.config_fields import STREAMING, Schema, argv, choice, fields, name, number, table, variables
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
-
-_COMMAND: Final = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[^\\u0000]*$"}}
-_SECONDS: Final = {"type": "number", "exclusiveMinimum": 0}
 
 
 def executor_for(agent: Agent) -> Executor:
@@ -43,11 +41,7 @@ def description_of(agent: Agent) -> dict[str, object]:
             if agent.takes("system_prompt")
             else {"strategies": ["prompt", "extract"], "formats": ["agent_response"]},
         },
-        "config_schema": {
-            "type": "object",
-            "required": list(agent.required),
-            "properties": _properties(agent),
-        },
+        "config_schema": fields(_properties(agent), agent.required),
         "secrets": [*agent.credentials, *agent.secrets],
         "environment": list(agent.settings),
         "requires_programs": [{"name": agent.argv[0], "install_hint": agent.install_hint}] if agent.is_known else [],
@@ -55,53 +49,36 @@ def description_of(agent: Agent) -> dict[str, object]:
     }
 
 
-def _properties(agent: Agent) -> dict[str, Any]:
+def _properties(agent: Agent) -> dict[str, Schema]:
+    usual = f"Default: {' '.join(agent.argv)}" if agent.is_known else "For example: goose acp"
     told = {
-        "command": {
-            **_COMMAND,
-            "description": "The agent's program and its arguments; no shell. "
-            + (f"Default: {' '.join(agent.argv)}" if agent.is_known else "For example: goose acp"),
-        },
-        "model": {"type": "string", "minLength": 1, "description": "The model. Default: that of the agent."},
-        "mode": {
-            "type": "string",
-            "minLength": 1,
-            "description": f"The session mode. Default: {agent.mode or 'that of the agent'}.",
-        },
-        "permissions": {
-            "enum": ["deny", "allow"],
-            "default": "deny",
-            "description": "The answer to each permission request. What an agent does without asking is not affected.",
-        },
-        "system_prompt": {
-            "enum": ["refuse", "first_message"],
-            "default": "refuse",
-            "description": "What happens to a blueprint's system prompt, for which the agent has no field.",
-        },
-        "streaming": {
-            "type": "boolean",
-            "default": True,
-            "description": "Report text while the model writes it; never under an output contract.",
-        },
-        "session_meta": {"type": "object", "description": "Merged into `_meta` of session/new, resume and load."},
-        "idle_seconds": {
-            **_SECONDS,
-            "default": 900,
-            "description": "The longest silence of an agent in a turn. Then the turn is cancelled and the run fails.",
-        },
-        "start_seconds": {
-            **_SECONDS,
-            "default": 120,
-            "description": "The longest silence of an agent before the first prompt.",
-        },
-        "env": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "Variables for the agent; they override the others.",
-        },
+        "command": argv(f"The agent's program and its arguments; no shell. {usual}"),
+        "model": name("The model. Default: that of the agent."),
+        "mode": name(f"The session mode. Default: {agent.mode or 'that of the agent'}."),
+        "permissions": choice(
+            "The answer to each permission request. What an agent does without asking is not affected.",
+            ("deny", "allow"),
+            default="deny",
+        ),
+        "system_prompt": choice(
+            "What happens to a blueprint's system prompt, for which the agent has no field.",
+            ("refuse", "first_message"),
+            default="refuse",
+        ),
+        "streaming": STREAMING,
+        "session_meta": table("Merged into `_meta` of session/new, resume and load."),
+        "idle_seconds": number(
+            "The longest silence of an agent in a turn. Then the turn is cancelled and the run fails.",
+            exclusiveMinimum=0,
+            default=900,
+        ),
+        "start_seconds": number(
+            "The longest silence of an agent before the first prompt.", exclusiveMinimum=0, default=120
+        ),
+        "env": variables("the agent; they override the others"),
     }
     left_out = {"model": not agent.takes("model"), "system_prompt": agent.takes("system_prompt")}
-    return {name: schema for name, schema in told.items() if not left_out.get(name)}
+    return {field: schema for field, schema in told.items() if not left_out.get(field)}
 
 
 async def perform(agent: Agent, task: Task) -> "Result":

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.claude_code.config import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
 from ao_executors.core import RunFailed
+from ao_executors.core.config_fields import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
 from ao_protocol.errors import RETRYABLE, ErrorType
 from ao_protocol.events import RetryError, RetryScheduled
 from ao_protocol.wire import JsonObject

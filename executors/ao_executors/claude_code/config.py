@@ -3,96 +3,65 @@
 docs/decisions/claude-code.md gives the reasons for the defaults.
 """
 
-from typing import Any, Final
+from typing import Final
+
+from ao_executors.core.config_fields import (
+    MAX_TURNS,
+    STREAMING,
+    api_retries,
+    array,
+    choice,
+    fields,
+    name,
+    number,
+    path,
+    variables,
+)
 
 PERMISSION_MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
 DEFAULT_PERMISSION_MODE: Final = "dontAsk"
 ASKING_PERMISSION_MODE: Final = "default"
 """The mode in which a person is asked, and the default mode of a run whose requests are answered."""
 DEFAULT_TOOLS: Final = ("Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "WebSearch", "Write")
-DEFAULT_MAX_API_RETRIES: Final = 4
-DEFAULT_MAX_RETRY_DELAY_SECONDS: Final = 60.0
+_NAME: Final = {"type": "string", "minLength": 1}
 
-
-def _names(description: str) -> dict[str, Any]:
-    return {"type": "array", "items": {"type": "string", "minLength": 1}, "description": description}
-
-
-CONFIG_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "model": {
-            "type": "string",
-            "minLength": 1,
-            "description": "Name or alias of a model. Default: that of the CLI.",
-        },
-        "permission_mode": {
-            "enum": list(PERMISSION_MODES),
-            "default": DEFAULT_PERMISSION_MODE,
-            "description": "dontAsk denies what is not allowed in advance; bypassPermissions allows everything;"
+CONFIG_SCHEMA: Final = fields(
+    {
+        "model": name("Name or alias of a model. Default: that of the CLI."),
+        "permission_mode": choice(
+            "dontAsk denies what is not allowed in advance; bypassPermissions allows everything;"
             " default asks a person, and is the default of a run whose requests are answered.",
-        },
-        "setting_sources": {
-            "type": "array",
-            "items": {"enum": ["user", "project", "local"]},
-            "default": [],
-            "description": "Settings files of the CLI to read. None by default: project settings run hooks.",
-        },
-        "tools": {
-            **_names("Built-in tools available to the model; an empty list for none."),
-            "default": list(DEFAULT_TOOLS),
-        },
-        "allowed_tools": _names("Tools, or rules such as Bash(git diff:*), that run without a permission request."),
-        "disallowed_tools": _names("Tools that are not available, or rules such as Bash(rm *) that deny."),
-        "on_denied_tool": {
-            "enum": ["continue", "fail"],
-            "default": "continue",
-            "description": "continue tells the model that a tool was denied; fail ends the run as tool_failed.",
-        },
-        "max_turns": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "The lower of this and limits.max_turns applies.",
-        },
-        "max_budget_usd": {
-            "type": "number",
-            "exclusiveMinimum": 0,
-            "description": "The lower of this and limits.max_cost_usd applies.",
-        },
-        "streaming": {
-            "type": "boolean",
-            "default": True,
-            "description": "Report text while the model writes it; never under an output contract.",
-        },
-        "add_dirs": {
-            "type": "array",
-            "items": {"type": "string", "pattern": "^/"},
-            "description": "Absolute paths of further directories that tools may use.",
-        },
-        "env": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "Variables for the CLI and its tools; they override the executor's.",
-        },
-        "max_api_retries": {
-            "type": "integer",
-            "minimum": 0,
-            "default": DEFAULT_MAX_API_RETRIES,
-            "description": "Number of retries after transient API errors. CLAUDE_CODE_MAX_RETRIES sets it, too.",
-        },
-        "max_retry_delay_seconds": {
-            "type": "number",
-            "minimum": 0,
-            "default": DEFAULT_MAX_RETRY_DELAY_SECONDS,
-            "description": "If the API requests a longer wait, the run ends instead.",
-        },
-        "cli_path": {
-            "type": "string",
-            "pattern": "^/",
-            "description": "Path of a claude program to use instead of the SDK's.",
-        },
-    },
-}
+            PERMISSION_MODES,
+            default=DEFAULT_PERMISSION_MODE,
+        ),
+        "setting_sources": array(
+            "Settings files of the CLI to read. None by default: project settings run hooks.",
+            {"enum": ["user", "project", "local"]},
+            default=[],
+        ),
+        "tools": array(
+            "Built-in tools available to the model; an empty list for none.", _NAME, default=list(DEFAULT_TOOLS)
+        ),
+        "allowed_tools": array(
+            "Tools, or rules such as Bash(git diff:*), that run without a permission request.", _NAME
+        ),
+        "disallowed_tools": array("Tools that are not available, or rules such as Bash(rm *) that deny.", _NAME),
+        "on_denied_tool": choice(
+            "continue tells the model that a tool was denied; fail ends the run as tool_failed.",
+            ("continue", "fail"),
+            default="continue",
+        ),
+        "max_turns": MAX_TURNS,
+        "max_budget_usd": number("The lower of this and limits.max_cost_usd applies.", exclusiveMinimum=0),
+        "streaming": STREAMING,
+        "add_dirs": array(
+            "Absolute paths of further directories that tools may use.", {"type": "string", "pattern": "^/"}
+        ),
+        "env": variables("the CLI and its tools; they override the executor's"),
+        **api_retries(" CLAUDE_CODE_MAX_RETRIES sets it, too."),
+        "cli_path": path("Path of a claude program to use instead of the SDK's."),
+    }
+)
 
 CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 """Each of them is sufficient for Anthropic's own API."""

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.codex.config import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
 from ao_executors.core import RunFailed
+from ao_executors.core.config_fields import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
 from ao_executors.core.foreign_json import as_object, read_json, text_of
 from ao_protocol.errors import RETRYABLE, ErrorType
 from ao_protocol.events import RetryError, RetryScheduled

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
 from ao_executors.core import Executor, Task, serve
+from ao_executors.core.config_fields import argv, fields, table, text
 from ao_protocol.errors import REFUSALS, RUNNER_ONLY, ErrorType
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 _OF_PROGRAMS: Final = {
     "enum": [str(known) for known in ErrorType if known not in REFUSALS | RUNNER_ONLY | {ErrorType.CANCELLED}]
 }
-_ARGV: Final = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[^\\u0000]*$"}}
 
 DESCRIPTION: Final = {
     "capabilities": {
@@ -20,49 +20,39 @@ DESCRIPTION: Final = {
         "cancel": True,
         "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]},
     },
-    "config_schema": {
-        "type": "object",
-        "required": ["argv"],
-        "properties": {
-            "argv": {
-                **_ARGV,
-                "description": "The program and its arguments; no shell. {prompt}, {system_prompt} and {session_id} "
-                "are replaced. Without {prompt} the prompt is its stdin.",
-            },
-            "resume_argv": {
-                **_ARGV,
-                "description": "The same for a resume, with {session_id}. Without it a run cannot be resumed.",
-            },
-            "session_pattern": {
-                "type": "string",
-                "description": "Python regular expression whose first group is the program's id of the session, on "
-                "stderr or in JSON on stdout. Without it argv has {session_id}, a new UUID.",
-            },
-            "session_file": {
-                "type": "string",
-                "description": "Path, with {session_id} and perhaps ~, of a file that each session of the program has.",
-            },
-            "output": {
-                "type": "string",
-                "pattern": "^(text|\\$(\\.[^.]+)+)$",
-                "default": "text",
-                "description": "The answer: the `text` on stdout, or a path such as $.response in the JSON there.",
-            },
-            "exit_codes": {
-                "type": "object",
-                "propertyNames": {"pattern": "^[1-9][0-9]{0,2}$"},
-                "additionalProperties": _OF_PROGRAMS,
-                "description": "Exit codes and the types of the errors that they stand for. Others are tool_failed.",
-            },
-            "error_patterns": {
-                "type": "object",
-                "additionalProperties": _OF_PROGRAMS,
-                "description": "Python regular expressions and error types. The first that is found in what a failed "
+    "config_schema": fields(
+        {
+            "argv": argv(
+                "The program and its arguments; no shell. {prompt}, {system_prompt} and {session_id} "
+                "are replaced. Without {prompt} the prompt is its stdin."
+            ),
+            "resume_argv": argv("The same for a resume, with {session_id}. Without it a run cannot be resumed."),
+            "session_pattern": text(
+                "Python regular expression whose first group is the program's id of the session, on "
+                "stderr or in JSON on stdout. Without it argv has {session_id}, a new UUID."
+            ),
+            "session_file": text(
+                "Path, with {session_id} and perhaps ~, of a file that each session of the program has."
+            ),
+            "output": text(
+                "The answer: the `text` on stdout, or a path such as $.response in the JSON there.",
+                pattern="^(text|\\$(\\.[^.]+)+)$",
+                default="text",
+            ),
+            "exit_codes": table(
+                "Exit codes and the types of the errors that they stand for. Others are tool_failed.",
+                propertyNames={"pattern": "^[1-9][0-9]{0,2}$"},
+                additionalProperties=_OF_PROGRAMS,
+            ),
+            "error_patterns": table(
+                "Python regular expressions and error types. The first that is found in what a failed "
                 "program prints on stderr comes before exit_codes. A group retry_after_seconds is a delay.",
-            },
-            "install_hint": {"type": "string", "description": "What to do where the program is missing."},
+                additionalProperties=_OF_PROGRAMS,
+            ),
+            "install_hint": text("What to do where the program is missing."),
         },
-    },
+        required=("argv",),
+    ),
     "model_endpoint": {
         "anthropic": {"env": "ANTHROPIC_BASE_URL", "api_key_env": "ANTHROPIC_API_KEY"},
         "openai-chat": {"env": "OPENAI_BASE_URL", "api_key_env": "OPENAI_API_KEY"},

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
 from ao_executors.core import Executor, Task, serve
+from ao_executors.core.config_fields import fields, integer, number, path, variables
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
@@ -13,32 +14,20 @@ DEFAULT_MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
 DESCRIPTION: Final = {
     "agent_types": ["procedural"],
     "capabilities": {"cancel": True, "output_schema": {"strategies": ["extract"], "formats": ["agent_response"]}},
-    "config_schema": {
-        "type": "object",
-        "properties": {
-            "commands_dir": {
-                "type": "string",
-                "pattern": "^/",
-                "description": "Folder of the blueprint's command. Default: the project directory.",
-            },
-            "timeout_seconds": {
-                "type": "number",
-                "exclusiveMinimum": 0,
-                "description": "Time limit of the command; limits.timeout_seconds applies as well.",
-            },
-            "max_output_bytes": {
-                "type": "integer",
-                "minimum": 1024,
-                "default": DEFAULT_MAX_OUTPUT_BYTES,
-                "description": "Number of bytes kept from the end of stdout and of stderr.",
-            },
-            "env": {
-                "type": "object",
-                "additionalProperties": {"type": "string"},
-                "description": "Variables for the command; they override the executor's.",
-            },
-        },
-    },
+    "config_schema": fields(
+        {
+            "commands_dir": path("Folder of the blueprint's command. Default: the project directory."),
+            "timeout_seconds": number(
+                "Time limit of the command; limits.timeout_seconds applies as well.", exclusiveMinimum=0
+            ),
+            "max_output_bytes": integer(
+                "Number of bytes kept from the end of stdout and of stderr.",
+                minimum=1024,
+                default=DEFAULT_MAX_OUTPUT_BYTES,
+            ),
+            "env": variables("the command; they override the executor's"),
+        }
+    ),
 }
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
 from ao_executors.core import Executor, Task, serve
+from ao_executors.core.config_fields import fields, path
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 
 if TYPE_CHECKING:
@@ -20,17 +21,12 @@ DESCRIPTION: Final = {
         "input_parking": True,
         "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]},
     },
-    "config_schema": {
-        "type": "object",
-        "properties": {
+    "config_schema": fields(
+        {
             "script": SCRIPT_SCHEMA,
-            "script_file": {
-                "type": "string",
-                "pattern": "^/",
-                "description": "Path of a JSON or YAML file with the script, instead of `script`.",
-            },
-        },
-    },
+            "script_file": path("Path of a JSON or YAML file with the script, instead of `script`."),
+        }
+    ),
     "environment": [SCRIPT_VARIABLE],
     "model_endpoint": {"ao-script": {"env": SCRIPT_VARIABLE}},
 }

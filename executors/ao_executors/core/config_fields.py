@@ -1,0 +1,91 @@
+"""The fields of an `executor_config`: one call each in the `config_schema` of an executor. Internal.
+
+Each function returns the JSON Schema of one field. Further keywords of the schema, such as `default`, can be given.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+Schema: TypeAlias = dict[str, Any]
+
+DEFAULT_MAX_API_RETRIES: Final = 4
+DEFAULT_MAX_RETRY_DELAY_SECONDS: Final = 60.0
+
+
+def fields(properties: Mapping[str, Schema], required: Iterable[str] = ()) -> Schema:
+    """Return the schema of a whole `executor_config`."""
+    needs = {"required": list(required)} if required else {}
+    return {"type": "object", **needs, "properties": dict(properties)}
+
+
+def text(description: str, **keywords: object) -> Schema:
+    """Return the schema of a text."""
+    return {"type": "string", **keywords, "description": description}
+
+
+def name(description: str) -> Schema:
+    """Return the schema of a text that is not empty."""
+    return text(description, minLength=1)
+
+
+def path(description: str) -> Schema:
+    """Return the schema of an absolute path."""
+    return text(description, pattern="^/")
+
+
+def flag(description: str, *, default: bool) -> Schema:
+    """Return the schema of a boolean."""
+    return {"type": "boolean", "default": default, "description": description}
+
+
+def choice(description: str, values: Iterable[str], **keywords: object) -> Schema:
+    """Return the schema of one of several texts."""
+    return {"enum": list(values), **keywords, "description": description}
+
+
+def number(description: str, **keywords: object) -> Schema:
+    """Return the schema of a number."""
+    return {"type": "number", **keywords, "description": description}
+
+
+def integer(description: str, **keywords: object) -> Schema:
+    """Return the schema of an integer."""
+    return {"type": "integer", **keywords, "description": description}
+
+
+def array(description: str, items: Mapping[str, object], **keywords: object) -> Schema:
+    """Return the schema of a list."""
+    return {"type": "array", "items": dict(items), **keywords, "description": description}
+
+
+def table(description: str, **keywords: object) -> Schema:
+    """Return the schema of an object."""
+    return {"type": "object", **keywords, "description": description}
+
+
+def argv(description: str) -> Schema:
+    """Return the schema of a program and its arguments."""
+    return array(description, {"type": "string", "pattern": "^[^\\u0000]*$"}, minItems=1)
+
+
+def variables(of: str) -> Schema:
+    """Return the schema of environment variables that override others; `of` says for whom, and which."""
+    return table(f"Variables for {of}.", additionalProperties={"type": "string"})
+
+
+STREAMING: Final = flag("Report text while the model writes it; never under an output contract.", default=True)
+MAX_TURNS: Final = integer("The lower of this and limits.max_turns applies.", minimum=1)
+
+
+def api_retries(also: str = "") -> dict[str, Schema]:
+    """Return the fields of a `RetryPolicy`. `also` is a sentence about another place that sets the number."""
+    return {
+        "max_api_retries": integer(
+            f"Number of retries after transient API errors.{also}", minimum=0, default=DEFAULT_MAX_API_RETRIES
+        ),
+        "max_retry_delay_seconds": number(
+            "If the API requests a longer wait, the run ends instead.",
+            minimum=0,
+            default=DEFAULT_MAX_RETRY_DELAY_SECONDS,
+        ),
+    }
