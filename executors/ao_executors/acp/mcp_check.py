@@ -20,7 +20,6 @@ from ao_executors.core.json_rpc import Peer
 from ao_executors.core.program import Program
 from ao_protocol.documents import RemoteMcpServer, StdioMcpServer
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log
 
 _CONNECT_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 1.0
@@ -58,7 +57,7 @@ async def usable_servers(agent: Agent, task: Task, agent_takes: Mapping[str, Any
         )
     for name, why in broken.items():
         message = f"MCP server {name} is not available, and the run continues without it: {why}"
-        task.events.emit(Log(level="warning", message=message))
+        task.events.warn(message)
     return [_entry(agent, name, server) for name, server in servers.items() if name not in broken]
 
 

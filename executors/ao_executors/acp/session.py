@@ -145,7 +145,7 @@ class _Opening:
 
     def warn(self, message: str) -> None:
         """Emit a warning."""
-        self.task.events.emit(Log(level="warning", message=message))
+        self.task.events.warn(message)
 
     def differs(self, what: str) -> RunFailed:
         """Return the failure for an agent that cannot do what the run needs."""

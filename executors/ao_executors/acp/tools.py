@@ -1,4 +1,4 @@
-"""The tool calls of an agent as `tool_started` and `tool_finished`, exactly one of each per call.
+"""The tool calls of an agent as `tool_started` and `tool_finished`.
 
 An agent reports a call in cumulative updates, and may learn its input after it has begun. So the start is written
 when the input is known, when the call runs, or when a permission for it is asked.
@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from ao_executors.core import Emitter
 from ao_executors.core.foreign_json import JsonDocument, as_object
-from ao_protocol.events import Log, ToolFinished, ToolStarted
 
 _BEGUN: Final = ("in_progress", "completed", "failed")
 _NAME_CHARACTERS: Final = 200
@@ -19,7 +18,6 @@ _NAME_CHARACTERS: Final = 200
 class _Call:
     call_id: str
     known: JsonDocument = field(default_factory=dict)
-    is_started: bool = False
     is_finished: bool = False
     why_denied: str | None = None
 
@@ -100,7 +98,7 @@ class ToolCalls:
                 self._start(call)
                 denied = call.why_denied
                 if denied is None and status == "failed":
-                    self._events.emit(Log(level="warning", message=f"{call.name}: {reason}: {call.tool_input}"[:1000]))
+                    self._events.warn(f"{call.name}: {reason}: {call.tool_input}"[:1000])
                 self._finish(call, "denied" if denied else status, error=denied or reason)
 
     def _fail(self, call: _Call) -> None:
@@ -112,15 +110,8 @@ class ToolCalls:
             self._finish(call, status, error=output if isinstance(output, str) else "\n".join(call.texts) or None)
 
     def _start(self, call: _Call) -> None:
-        if not call.is_started:
-            call.is_started = True
-            started = ToolStarted(tool_call_id=call.call_id, tool_name=call.name, tool_input=call.tool_input)
-            self._events.emit(started)
+        self._events.start_tool(call.call_id, call.name, call.tool_input)
 
-    def _finish(self, call: _Call, status: Any, **outcome: Any) -> None:  # noqa: ANN401
+    def _finish(self, call: _Call, status: str, **outcome: object) -> None:
         call.is_finished = True
-        self._events.emit(
-            ToolFinished(
-                tool_call_id=call.call_id, tool_name=call.name, tool_input=call.tool_input, status=status, **outcome
-            )
-        )
+        self._events.finish_tool(call.call_id, status, tool_input=call.tool_input, **outcome)

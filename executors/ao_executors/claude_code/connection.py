@@ -34,7 +34,7 @@ from ao_executors.core.executor import input_required, refused
 from ao_executors.core.foreign_json import Unreadable, readable
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log, SessionBound, Usage, UsageFigures
+from ao_protocol.events import SessionBound, Usage, UsageFigures
 
 _START_SECONDS: Final = 50.0
 """How long the CLI may take to answer. The SDK gives up after 60 s, with an exception that has no type of its own."""
@@ -146,7 +146,7 @@ class ClaudeConnection:
         """
         for name, why in self._unavailable.items():
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
-            task.events.emit(Log(level="warning", message=message))
+            task.events.warn(message)
         log = self._transport.process.api_errors
         claude = ClaudeConversation(self._client, task, self._lock, log, self._limit)
         self._permissions.begin(task, claude.tools)
@@ -308,7 +308,7 @@ class ClaudeConversation:
         warning = self._limit.warning()
         if warning is not None and not self._has_warned:
             self._has_warned = True
-            self._task.events.emit(Log(level="warning", message=warning))
+            self._task.events.warn(warning)
 
     async def _end_turn(self, result: ResultMessage) -> Answer:
         self._count(result)

@@ -125,10 +125,10 @@ class Permissions:
             ),
             tool_call_id=call,
             tool_input=given,
-            can_park=lambda: is_deferrable and tools.open_count == 1,
+            can_park=lambda: is_deferrable and len(task.events.open_tools) == 1,
         )
-        if task.invocation.input_responses is not None:
-            tools.start_deferred(call, name, given)
+        if task.invocation.input_responses is not None:  # the CLI does not repeat the message with the deferred call
+            task.events.start_tool(call, name, given)
         async with self._asking:
             resolution = await task.inputs.ask(request)
         if resolution.outcome != "accepted":

@@ -11,9 +11,6 @@ from ao_executors.claude_code.sdk import AssistantMessage, TextBlock, ToolResult
 from ao_executors.core import Answer, Emitter, MessageStream, RunFailed
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Message, ToolFinished, ToolStarted
-from ao_protocol.events import TextBlock as MessageText
-from ao_protocol.wire import JsonObject
 
 OUTPUT_TOOL: Final = "StructuredOutput"
 """The tool through which the CLI receives structured output. A call of it is an answer, not a tool call."""
@@ -134,11 +131,8 @@ class Transcript:
 
     def _show(self) -> None:
         """Emit the text that was not emitted yet."""
-        text = "".join(self._unsaid)
-        if text:
-            content = [MessageText(text=text)]
-            message_id = self._unused_id(self._message_id)
-            self._events.emit(Message(message_id=message_id, role="assistant", content=content))
+        if text := "".join(self._unsaid):
+            MessageStream(self._events, self._unused_id(self._message_id)).end(text)
         self._unsaid = []
 
     def _unused_id(self, message_id: str) -> str:
@@ -152,25 +146,13 @@ class Transcript:
 
 
 class ToolEvents:
-    """The writer of `tool_started` and `tool_finished`, exactly one of each per call, including those of subagents."""
+    """The tool calls in the CLI's messages, including those of subagents."""
 
-    def __init__(self, events: Emitter, config: JsonObject) -> None:
+    def __init__(self, events: Emitter, config: Mapping[str, Any]) -> None:
         self._events = events
-        self._config: Any = config  # checked against the config schema
-        self._open: dict[str, ToolUseBlock] = {}
+        self._config = config
         self._refused: dict[str, str] = {}
         self._in_background: set[str] = set()
-
-    @property
-    def open_count(self) -> int:
-        """The number of calls without a result."""
-        return len(self._open)
-
-    def start_deferred(self, call_id: str, name: str, tool_input: Any) -> None:  # noqa: ANN401  # any JSON
-        """Begin the call that an earlier run has deferred: the CLI does not repeat the model's message."""
-        if call_id not in self._open:
-            self._open[call_id] = ToolUseBlock(call_id, name, tool_input)
-            self._events.emit(ToolStarted(tool_call_id=call_id, tool_name=name, tool_input=tool_input))
 
     def refuse(self, call_id: str, reason: str) -> None:
         """Take note that a person did not allow a call, whose result follows."""
@@ -179,10 +161,8 @@ class ToolEvents:
     def start_from(self, message: AssistantMessage) -> None:
         """Begin the tool calls in a message."""
         for call in message.content:
-            if isinstance(call, ToolUseBlock) and call.name != OUTPUT_TOOL and call.id not in self._open:
-                self._open[call.id] = call
-                started = ToolStarted(tool_call_id=call.id, tool_name=call.name, tool_input=call.input)
-                self._events.emit(started)
+            if isinstance(call, ToolUseBlock) and call.name != OUTPUT_TOOL:
+                self._events.start_tool(call.id, call.name, call.input)
 
     def deny(self, denial: Mapping[str, Any]) -> None:
         """End a call that the CLI does not allow.
@@ -190,10 +170,10 @@ class ToolEvents:
         Raises:
             RunFailed: `on_denied_tool` is `fail`.
         """
-        call = self._open.pop(denial["tool_use_id"], None)
-        if call is not None:
-            reason = self._refused.pop(call.id, None)
-            self._finish_denied(call, reason or _what_allows(call.name, call.input, denial, self._config))
+        call_id = denial["tool_use_id"]
+        if call_id in self._events.open_tools:
+            name, tool_input = self._events.open_tools[call_id]
+            self._finish_denied(call_id, name, _what_allows(name, tool_input, denial, self._config))
 
     def finish_from(self, message: UserMessage, *, is_interrupted: bool = False) -> None:
         """End the calls whose results are in a message.
@@ -205,48 +185,47 @@ class ToolEvents:
         # For a single result the CLI reports more than the model reads.
         whole = message.tool_use_result if len(results) == 1 else None
         for result in results:
+            call_id = result.tool_use_id
             if isinstance(whole, dict) and any(whole.get(mark) for mark in _IN_BACKGROUND):
-                self._in_background.add(result.tool_use_id)
+                self._in_background.add(call_id)
+            elif call_id not in self._events.open_tools:
                 continue
-            call = self._open.pop(result.tool_use_id, None)
-            if call is None:
-                continue
-            blocks = result.content or []
-            text = blocks if isinstance(blocks, str) else "\n".join(str(block.get("text", block)) for block in blocks)
-            error = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
-            if result.is_error and call.id in self._refused:
-                self._finish_denied(call, self._refused.pop(call.id))
-            elif result.is_error and is_interrupted:
-                self._finish(call, status="cancelled", error=error)
-            elif result.is_error and f"{call.name} {_LEFT_OUT}" in text:
-                is_disallowed = call.name in self._config.get("disallowed_tools", ())
-                remedy = f"take {call.name} out of disallowed_tools"
-                if not is_disallowed:
-                    remedy = f"add {call.name} to tools (executor_config)"
-                self._finish_denied(call, f"it is not available: {remedy}")
             elif result.is_error:
-                self._finish(call, status="failed", error=error)
+                self._fail(call_id, result, "cancelled" if is_interrupted else "failed")
             else:
-                self._finish(call, status="completed", tool_output=whole or result.content)
+                self._events.finish_tool(call_id, "completed", tool_output=whole or result.content)
 
     def finish_in_background(self, told: Mapping[str, Any]) -> None:
         """End a call whose end in the background the CLI tells. Any other one is still open at the end of the run."""
         call_id, status, summary = told.get("tool_use_id"), told.get("status"), told.get("summary")
-        if call_id in self._in_background and (call := self._open.pop(call_id, None)):
-            if status == "completed":
-                self._finish(call, status="completed", tool_output=summary)
-            else:
-                self._finish(call, status="failed", error=f"{status}: {summary}")
+        if call_id not in self._in_background:
+            return
+        if status == "completed":
+            self._events.finish_tool(call_id, "completed", tool_output=summary)
+        else:
+            self._events.finish_tool(call_id, "failed", error=f"{status}: {summary}")
 
-    def _finish_denied(self, call: ToolUseBlock, remedy: str) -> None:
-        self._finish(call, status="denied", error=remedy)
+    def _fail(self, call_id: str, result: ToolResultBlock, status: str) -> None:
+        blocks, name = result.content or [], self._events.open_tools[call_id][0]
+        text = blocks if isinstance(blocks, str) else "\n".join(str(block.get("text", block)) for block in blocks)
+        if call_id in self._refused:
+            self._finish_denied(call_id, name, self._refused[call_id])
+        elif status == "failed" and f"{name} {_LEFT_OUT}" in text:
+            is_disallowed = name in self._config.get("disallowed_tools", ())
+            remedy = (
+                f"take {name} out of disallowed_tools" if is_disallowed else f"add {name} to tools (executor_config)"
+            )
+            self._finish_denied(call_id, name, f"it is not available: {remedy}")
+        else:
+            error = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
+            self._events.finish_tool(call_id, status, error=error)
+
+    def _finish_denied(self, call_id: str, name: str, remedy: str) -> None:
+        remedy = self._refused.get(call_id, remedy)
+        self._events.finish_tool(call_id, "denied", error=remedy)
         if self._config.get("on_denied_tool") == "fail":
-            message = f"{call.name} was denied, and on_denied_tool is fail: {remedy}"
-            raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller", extra={"details": {"tool": call.name}})
-
-    def _finish(self, call: ToolUseBlock, **outcome: Any) -> None:  # noqa: ANN401  # any JSON
-        event = ToolFinished(tool_call_id=call.id, tool_name=call.name, tool_input=call.input, **outcome)
-        self._events.emit(event)
+            message = f"{name} was denied, and on_denied_tool is fail: {remedy}"
+            raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller", extra={"details": {"tool": name}})
 
 
 def _what_allows(tool: str, tool_input: Any, denial: Mapping[str, Any], settings: Any) -> str:  # noqa: ANN401

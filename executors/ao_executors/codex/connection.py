@@ -167,10 +167,10 @@ class CodexConnection:
         task.events.emit(self._bound)
         for name, why in self._unavailable.items():
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
-            task.events.emit(Log(level="warning", message=message))
+            task.events.warn(message)
         if task.invocation.limits.max_cost_usd is not None:
             message = "limits.max_cost_usd is not kept: the CLI reports tokens and no cost; use max_turns"
-            task.events.emit(Log(level="warning", message=message))
+            task.events.warn(message)
         if task.invocation.mode == "resume":
             # The server reports some calls of a resumed thread nowhere, see `ToolEvents`.
             task.events.may_have_changed_something = True
@@ -299,9 +299,9 @@ class CodexConversation:
                 await self._retry(params["error"])
 
     def _start(self, item: JsonDocument) -> None:
-        before = self._tools.number
+        before = len(self._task.events.known_tools)
         self._tools.start_item(item)
-        if self._tools.number > before:
+        if len(self._task.events.known_tools) > before:
             self._transcript.show()
 
     def _finish(self, item: JsonDocument) -> None:
@@ -351,7 +351,8 @@ class CodexConversation:
         """
         self._transcript.end_response()
         self._answers += 1
-        has_called, self._calls_before = self._tools.number > self._calls_before, self._tools.number
+        calls = len(self._task.events.known_tools)
+        has_called, self._calls_before = calls > self._calls_before, calls
         if self._max_answers is not None and has_called and self._answers >= self._max_answers:
             message = f"the model answered {self._answers} times and has not finished (max_turns {self._max_answers})"
             raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")

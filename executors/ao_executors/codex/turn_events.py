@@ -7,7 +7,6 @@ from typing import Any, Final
 from ao_executors.core import Answer, Emitter, MessageStream
 from ao_executors.core.foreign_json import read_json, text_of
 from ao_protocol.contracts import NativeOutput
-from ao_protocol.events import ToolFinished, ToolStarted
 from ao_protocol.framing import NotIJson, decode_object
 
 _COMMAND: Final = "exec_command"
@@ -115,7 +114,7 @@ def _structured(text: str) -> NativeOutput | None:
 
 
 class ToolEvents:
-    """The writer of `tool_started` and `tool_finished`, exactly one of each per call.
+    """The tool calls in the server's notifications.
 
     The server reports a call twice: as an item, and as the model's call and its output. The latter lacks the status,
     and exists only in a thread that this process has started; the former is missing for calls that the CLI refuses, and
@@ -124,14 +123,7 @@ class ToolEvents:
 
     def __init__(self, events: Emitter) -> None:
         self._events = events
-        self._open: dict[str, str] = {}
-        self._known: set[str] = set()
         self._denials: dict[str, str] = {}
-
-    @property
-    def number(self) -> int:
-        """The number of calls so far."""
-        return len(self._known)
 
     def deny(self, call_id: str, reason: str) -> None:
         """Note why a call is not allowed; the server reports its end."""
@@ -140,14 +132,14 @@ class ToolEvents:
     def start_item(self, item: Mapping[str, Any]) -> None:
         """Begin the tool call of an item, if it is one."""
         if item["type"] in _NAMES:
-            self._start(item["id"], _name_of(item), _input_of(item))
+            self._events.start_tool(item["id"], _name_of(item), _input_of(item))
 
     def start_call(self, raw: Mapping[str, Any]) -> None:
         """Begin a call of the model."""
         if raw["type"] in _CALLS:
             namespace, name = raw.get("namespace"), raw["name"]
             tool_input = _parsed(raw.get("arguments", raw.get("input")))
-            self._start(raw["call_id"], f"{namespace}__{name}" if namespace else name, tool_input)
+            self._events.start_tool(raw["call_id"], f"{namespace}__{name}" if namespace else name, tool_input)
 
     def finish_item(self, item: Mapping[str, Any]) -> None:
         """End the tool call of an item, if it is one."""
@@ -163,7 +155,8 @@ class ToolEvents:
             return
         output = raw.get("output")
         text = text_of(output)
-        if self._open.get(raw["call_id"]) == _COMMAND and _RUNNING.match(text):
+        name, _ = self._events.open_tools.get(raw["call_id"], ("", None))
+        if name == _COMMAND and _RUNNING.match(text):
             return  # its item tells the end; without one it is open at the end of the run
         if _REFUSED.match(text):
             self._finish(raw["call_id"], "denied", None, _DENIED)
@@ -172,21 +165,10 @@ class ToolEvents:
         else:
             self._finish(raw["call_id"], "completed", output, None)
 
-    def _start(self, call_id: str, name: str, tool_input: Any) -> None:  # noqa: ANN401  # any JSON
-        if call_id not in self._known:
-            self._known.add(call_id)
-            self._open[call_id] = name
-            self._events.emit(ToolStarted(tool_call_id=call_id, tool_name=name, tool_input=tool_input))
-
-    def _finish(self, call_id: str, status: Any, output: Any, error: str | None) -> None:  # noqa: ANN401  # any JSON
-        name = self._open.pop(call_id, None)
-        if name is not None:
-            if status == "denied":
-                error = self._denials.get(call_id, error)
-            finished = ToolFinished(
-                tool_call_id=call_id, tool_name=name, status=status, tool_output=output, error=error
-            )
-            self._events.emit(finished)
+    def _finish(self, call_id: str, status: str, output: object, error: str | None) -> None:
+        if status == "denied":
+            error = self._denials.get(call_id, error)
+        self._events.finish_tool(call_id, status, tool_output=output, error=error)
 
 
 def _name_of(item: Mapping[str, Any]) -> str:

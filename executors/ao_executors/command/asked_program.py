@@ -21,7 +21,7 @@ from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import MAX_LEVELS
 from ao_executors.core.program import MAX_ARGUMENT_BYTES, ProgramEnded, ProgramRun
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log, Result, SessionBound
+from ao_protocol.events import Result, SessionBound
 from ao_protocol.framing import refuse_depth
 from ao_protocol.wire import JsonObject
 
@@ -141,13 +141,13 @@ class _AskedProgram:
             matches = (_search(pattern, _text_of(place.kept)) for place in places)
             session = next((match[1] for match in matches if match), None)
         except TimeoutError as error:
-            self._task.events.emit(Log(level="warning", message=f"executor_config.session_pattern: {error}"))
+            self._task.events.warn(f"executor_config.session_pattern: {error}")
             return
         if session is not None and session != self._session and _SESSION.fullmatch(session):
             self.bind(session)
         elif self._session is None and ended.return_code == 0:
             message = f"executor_config.session_pattern found no id of a session, but {session!r}; it cannot be resumed"
-            self._task.events.emit(Log(level="warning", message=message))
+            self._task.events.warn(message)
 
 
 @dataclass(frozen=True, slots=True)

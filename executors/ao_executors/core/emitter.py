@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.framing import MAX_DEPTH, MAX_EVENT_BYTES, MAX_SAFE_INTEGER, NotIJson, encode_line
@@ -105,7 +105,10 @@ class Emitter:
         self._identity = {"session_id": session_id, "run_id": run_id}
         self._now = now
         self._redactor = _redactor_of(tuple(secret for secret in secrets if secret))
-        self._open_tools: dict[str, tuple[str, object]] = {}
+        self.open_tools: dict[str, tuple[str, Any]] = {}
+        """Name and input of each tool call that has begun and not ended, by its id."""
+        self.known_tools: set[str] = set()
+        """The ids of all tool calls of the run."""
         self._open_requests: dict[str, None] = {}
         self._retry_at = 0.0
         self._usage: _Fields | None = None
@@ -136,7 +139,7 @@ class Emitter:
             return "input"
         if time.monotonic() < self._retry_at:
             return "retry_wait"
-        return "tool" if self._open_tools else "model"
+        return "tool" if self.open_tools else "model"
 
     def settled_length(self, text: str) -> int:
         """Return how many characters of a growing text cannot be the beginning of a secret.
@@ -182,6 +185,56 @@ class Emitter:
         finally:
             self.is_busy = False
 
+    def warn(self, message: str) -> None:
+        """Write a `log` event of the level `warning`.
+
+        Args:
+            message: What happened, and what to do.
+
+        Raises:
+            NobodyReads: The read end of stdout is closed.
+        """
+        self.emit_fields("log", {"level": "warning", "message": message})
+
+    def start_tool(self, call_id: str, name: str, tool_input: object = None) -> None:
+        """Write `tool_started`; nothing for a call that has begun before.
+
+        Args:
+            call_id: The id of the call.
+            name: The name of the tool.
+            tool_input: Its input, as JSON.
+
+        Raises:
+            EventTooLarge: The line is too long and cannot be cut to fit.
+            NobodyReads: The read end of stdout is closed.
+            ValidationError: A field is not valid in the protocol.
+        """
+        from ao_protocol.events import ToolStarted
+
+        if call_id not in self.known_tools:
+            fields: Any = {"tool_call_id": call_id, "tool_name": name, "tool_input": tool_input}
+            self.emit(ToolStarted(**fields))
+
+    def finish_tool(self, call_id: str, status: str, **outcome: object) -> None:
+        """Write `tool_finished`, with name and input of the call; nothing for a call that is not open.
+
+        Args:
+            call_id: The id of the call.
+            status: `completed`, `failed`, `denied` or `cancelled`.
+            outcome: `tool_output`, `error`, or a `tool_input` that was not known at the start.
+
+        Raises:
+            EventTooLarge: The line is too long and cannot be cut to fit.
+            NobodyReads: The read end of stdout is closed.
+            ValidationError: A field is not valid in the protocol.
+        """
+        from ao_protocol.events import ToolFinished
+
+        if call_id in self.open_tools:
+            name, tool_input = self.open_tools[call_id]
+            fields: Any = {"tool_input": tool_input, **outcome}
+            self.emit(ToolFinished(tool_call_id=call_id, tool_name=name, status=cast("Any", status), **fields))
+
     def end(self, event_type: str, fields: _Fields) -> None:
         """Write the terminal event, after an end for each request and each tool call that is still open.
 
@@ -203,11 +256,10 @@ class Emitter:
         error = fields.get("error")
         is_parked = isinstance(error, Mapping) and error.get("type") == ErrorType.INPUT_REQUIRED
         status = "cancelled" if is_parked or fields.get("status") == "cancelled" else "failed"
-        for call, (name, tool_input) in list(self._open_tools.items()):
+        for call, (name, tool_input) in list(self.open_tools.items()):
             if event_type == "result":
                 given = json.dumps(tool_input, ensure_ascii=False)[:_MAX_NAMED_CHARACTERS]
-                message = f"the run ends before its call of {name} does, which is ended with it: {given}"
-                self.emit_fields("log", {"level": "warning", "message": message})
+                self.warn(f"the run ends before its call of {name} does, which is ended with it: {given}")
             finished = {"tool_call_id": call, "tool_name": name, "status": status, "error": "the run ended first"}
             self.emit_fields("tool_finished", finished)
         if self._usage is not None and "usage" not in fields:
@@ -242,9 +294,11 @@ class Emitter:
                 self.bound_session = str(fields["executor_session_id"])
             case "tool_started":
                 self.may_have_changed_something = True
-                self._open_tools[str(fields["tool_call_id"])] = (str(fields["tool_name"]), fields.get("tool_input"))
+                call = str(fields["tool_call_id"])
+                self.known_tools.add(call)
+                self.open_tools[call] = (str(fields["tool_name"]), fields.get("tool_input"))
             case "tool_finished":
-                self._open_tools.pop(str(fields["tool_call_id"]), None)
+                self.open_tools.pop(str(fields["tool_call_id"]), None)
             case "input_requested":
                 self._open_requests[str(fields["request_id"])] = None
             case "input_resolved":

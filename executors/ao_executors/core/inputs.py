@@ -177,4 +177,4 @@ class Inputs:
         self._waiting[request_id][1].set_result(resolution)
 
     def _ignore(self, reason: str) -> None:
-        self._events.emit_fields("log", {"level": "warning", "message": f"an input_response was ignored: {reason}"})
+        self._events.warn(f"an input_response was ignored: {reason}")

@@ -33,7 +33,6 @@ from ao_protocol.documents import (
     invocation_from_document,
 )
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log
 from ao_protocol.inputs import agent_text
 from ao_protocol.refusals import (
     contract_or_refusal,
@@ -155,7 +154,7 @@ def _check_mcp_servers(invocation: Invocation, executor: Executor, events: Emitt
     required = [name for name, server in blueprint.mcp_servers.items() if server.required]
     if not required:
         names = ", ".join(blueprint.mcp_servers)
-        events.emit(Log(level="warning", message=f"{executor.name} starts no MCP servers; continuing without {names}"))
+        events.warn(f"{executor.name} starts no MCP servers; continuing without {names}")
         return
     raise RunFailed(
         ErrorType.MCP_SERVER_UNAVAILABLE,
@@ -171,7 +170,7 @@ def _check_config(config: JsonObject, description: Description, events: Emitter)
     known = description.config_schema.get("properties")
     for name in config.keys() - (known.keys() if isinstance(known, dict) else config.keys()):
         known_names = ", ".join(known) if isinstance(known, dict) else ""
-        events.emit(Log(level="warning", message=f"executor_config.{name} is ignored; known are {known_names}"))
+        events.warn(f"executor_config.{name} is ignored; known are {known_names}")
 
 
 def _contract_of(invocation: Invocation, description: Description, executor: Executor) -> OutputContract | None:

@@ -25,7 +25,7 @@ from ao_protocol.contracts import (
     summary_of,
 )
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import OutputValidation, Result, ToolFinished, ToolStarted
+from ao_protocol.events import OutputValidation, Result
 from ao_protocol.framing import NotIJson, decode_object, encode_line
 from ao_protocol.inputs import parameters_schema_for
 from ao_protocol.json_path import ROOT
@@ -76,20 +76,11 @@ async def _run(command: Command, run: ProgramRun, task: Task) -> ProgramEnded:
     except OSError as error:
         raise _not_started(command, str(error.strerror)) from error
     shown: JsonObject = {"arguments": list[JsonValue](run.argv[1:])}
-    task.events.emit(ToolStarted(tool_call_id=_CALL_ID, tool_name=command.name, tool_input=shown))
+    task.events.start_tool(_CALL_ID, command.name, shown)
     ended = await run.run_to_end(program)
-    task.events.emit(
-        ToolFinished(
-            tool_call_id=_CALL_ID,
-            tool_name=command.name,
-            status="completed" if ended.return_code == 0 else "failed",
-            tool_output={
-                "return_code": ended.return_code,
-                "stdout_bytes": ended.stdout.total_bytes,
-                "stderr_bytes": ended.stderr.total_bytes,
-            },
-        )
-    )
+    printed = {"stdout_bytes": ended.stdout.total_bytes, "stderr_bytes": ended.stderr.total_bytes}
+    status = "completed" if ended.return_code == 0 else "failed"
+    task.events.finish_tool(_CALL_ID, status, tool_output={"return_code": ended.return_code, **printed})
     if ended.why_not_started is not None:
         raise _not_started(command, ended.why_not_started)
     return ended

@@ -11,21 +11,17 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from ao_executors.core import ALLOW_OR_DENY, UNANSWERED, Answer, InputRequest, RunFailed, Task, converse
+from ao_executors.core import ALLOW_OR_DENY, UNANSWERED, Answer, InputRequest, MessageStream, RunFailed, Task, converse
 from ao_executors.core.conversation import occupy
 from ao_executors.core.executor import input_required, refused
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
-    Message,
     Result,
     RetryError,
     RetryScheduled,
     SessionBound,
-    TextBlock,
-    ToolFinished,
-    ToolStarted,
     Usage,
     UsageFigures,
 )
@@ -127,8 +123,7 @@ class ScriptedModel:
             await asyncio.sleep(retry["delay_seconds"])
         for said in step.get("messages", ()):
             self._calls += 1
-            message_id = f"msg_{self._answers}_{self._calls}"
-            self._events.emit(Message(message_id=message_id, role="assistant", content=[TextBlock(text=said)]))
+            MessageStream(self._events, f"msg_{self._answers}_{self._calls}").end(said)
         for tool in step.get("tools", ()):
             await self._play_tool(tool)
         self._count(step.get("usage"))
@@ -159,16 +154,15 @@ class ScriptedModel:
     async def _play_tool(self, tool: dict[str, Any]) -> None:
         self._calls += 1
         call, name, given = f"call_{self._answers}_{self._calls}", tool["name"], tool.get("input")
-        self._events.emit(ToolStarted(tool_call_id=call, tool_name=name, tool_input=given))
+        self._events.start_tool(call, name, given)
         denial = await self._ask(call, name, given) if tool.get("ask") else None
         if denial is not None:
-            self._events.emit(ToolFinished(tool_call_id=call, tool_name=name, status="denied", error=denial))
+            self._events.finish_tool(call, "denied", error=denial)
             return
         await asyncio.sleep(tool.get("seconds", 0))
         error = tool.get("error")
-        outcome = {"status": "completed" if error is None else "failed", "error": error}
-        ended = {"tool_call_id": call, "tool_name": name, "tool_input": given, "tool_output": tool.get("output")}
-        self._events.emit(ToolFinished.model_validate(ended | outcome))
+        status = "completed" if error is None else "failed"
+        self._events.finish_tool(call, status, tool_output=tool.get("output"), error=error)
 
     async def _ask(self, call: str, name: str, given: object) -> str | None:
         """Ask whether a tool may be called; return why not, or None if it may.
