@@ -5,22 +5,13 @@ from typing import Final
 
 from ao_executors.acp.agents import Agent
 from ao_executors.core import RunFailed
-from ao_executors.core.json_rpc import AgentRefused
+from ao_executors.core.json_rpc import AgentRefused, Patience
+from ao_executors.vendors.provider_errors import origin_of
 from ao_protocol.errors import ErrorType
 
 _AUTH_REQUIRED: Final = -32000
 """The code of the protocol for an agent that wants a login. Code -32603, internal error, may be anything."""
 _SHOWN_CHARACTERS: Final = 2000
-_OF_THE_CALLER: Final = frozenset(
-    {
-        ErrorType.AUTHENTICATION_FAILED,
-        ErrorType.PERMISSION_DENIED,
-        ErrorType.CONTEXT_WINDOW_EXCEEDED,
-        ErrorType.LIMIT_EXCEEDED,
-        ErrorType.MODEL_NOT_FOUND,
-        ErrorType.SESSION_NOT_FOUND,
-    }
-)
 
 
 def failure_of_refusal(agent: Agent, error: AgentRefused, *, continues: bool = False) -> RunFailed:
@@ -46,7 +37,7 @@ def failure_of_refusal(agent: Agent, error: AgentRefused, *, continues: bool = F
     return RunFailed(
         known,
         text,
-        origin="caller" if known in _OF_THE_CALLER else "provider",
+        origin=origin_of(known),
         extra={"details": {"method": error.method, "code": error.code}},
     )
 
@@ -56,9 +47,6 @@ def login_hint(agent: Agent) -> str:
     return f"set {agent.credentials[0]}" if agent.credentials else "log in with the agent's own program first"
 
 
-def failure_of_silence(doing: str, seconds: float, setting: str) -> RunFailed:
-    """Return the failure for an agent that sent no message for `seconds` while it was `doing` something."""
-    message = (
-        f"{doing}: the agent sent no message for {seconds:g} s; raise executor_config.{setting} if it needs longer"
-    )
-    return RunFailed(ErrorType.PROVIDER_UNAVAILABLE, message, origin="provider")
+def patience_of(setting: str, seconds: float) -> Patience:
+    """Return how long the agent may be silent, by a setting of `executor_config`."""
+    return Patience(seconds, f"raise executor_config.{setting} if it needs longer")

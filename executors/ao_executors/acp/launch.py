@@ -8,15 +8,16 @@ its key. `{{` is a brace.
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ao_executors.acp.agents import Agent
-from ao_executors.core import RunFailed, Task
+from ao_executors.core import Task
 from ao_executors.core.executor import refused
+from ao_executors.core.foreign_json import merged
+from ao_executors.core.program import find_executable
 from ao_protocol.errors import ErrorType
 
 _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
@@ -53,7 +54,7 @@ class Launch:
         Raises:
             RunFailed: The program is missing, or the agent cannot be given what the run demands.
         """
-        config: Any = task.config  # checked against the config schema
+        config = task.config
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
         values |= {
@@ -73,8 +74,8 @@ class Launch:
             written = _variable(filled(given, values), folder / name.lower())
             if written is not None:
                 env[name] = written
-        meta = _merged(filled(agent.meta, values) or {}, config.get("session_meta") or {})
-        argv = [find_program(agent, command[0], task.project_dir), *command[1:]]
+        meta = merged(filled(agent.meta, values) or {}, config.get("session_meta") or {})
+        argv = [find_executable(command[0], task.project_dir, "agent", agent.install_hint), *command[1:]]
         return cls(argv, env | config.get("env", {}), meta or None, preface)
 
 
@@ -88,20 +89,6 @@ def _preface(agent: Agent, task: Task) -> str:
         )
         raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["system_prompt"]})
     return f"{task.system_prompt}\n\n"
-
-
-def find_program(agent: Agent, name: str, folder: Path) -> str:
-    """Return the path of a program: from PATH or, if its name has a slash, relative to `folder`.
-
-    Raises:
-        RunFailed: The program is missing (`dependency_missing`).
-    """
-    found = shutil.which(str(folder / name) if "/" in name else name)
-    if found is None:
-        place = f"in {folder}" if "/" in name else "on PATH"
-        message = f"the agent {name!r} cannot be started: there is no such executable {place}; {agent.install_hint}"
-        raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
-    return found
 
 
 def inherited_environment(agent: Agent, environ: Mapping[str, str]) -> dict[str, str]:
@@ -159,13 +146,3 @@ def _written(content: Any, path: Path) -> str:  # noqa: ANN401  # any JSON
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return str(path)
-
-
-def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the members of `over`, which are merged into objects of the same name."""
-    merged = dict(base)
-    for name, member in over.items():
-        held = merged.get(name)
-        is_both = isinstance(held, dict) and isinstance(member, Mapping)
-        merged[name] = _merged(held, member) if is_both and held is not None else member
-    return merged

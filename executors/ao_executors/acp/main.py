@@ -1,6 +1,5 @@
 """The executors: the descriptions that follow from the rows of `ao_executors.acp.agents`, and the entry points."""
 
-import os
 import shutil
 from functools import partial
 from importlib import import_module
@@ -102,12 +101,13 @@ def warm_up() -> None:
 
 def find_problems(agent: Agent) -> list[str]:
     """Return one sentence for each missing requirement, with the remedy."""
+    from ao_executors.vendors.agent_cli import credential_problems
+
     problems = []
     if shutil.which(agent.argv[0]) is None:
         problems.append(f"{agent.argv[0]} is not on PATH; {agent.install_hint}")
-    if not any(os.environ.get(name) for name in agent.credentials):
-        problems.append(f"no credentials; set {agent.credentials[0]}, or log in with {agent.argv[0]} first")
-    return problems
+    remedy = f"set {agent.credentials[0]}, or log in with {agent.argv[0]} first"
+    return problems + credential_problems(agent.credentials, remedy)
 
 
 def any_agent() -> NoReturn:

@@ -1,11 +1,11 @@
 """Permission requests of an agent: a person decides, else the configuration, by the kind of the options."""
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from ao_executors.acp.tools import ToolCalls
 from ao_executors.core import InputOption, InputRequest, Task
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in
-from ao_executors.core.inputs import UNANSWERED
+from ao_executors.core.inputs import denial_of
 
 CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 """The answer to a request of a turn that is cancelled, and a denial of a request without an option to reject."""
@@ -25,10 +25,9 @@ class Permissions:
     """The answers to the permission requests of a run."""
 
     def __init__(self, task: Task, tools: ToolCalls) -> None:
-        config: Any = task.config  # checked against the config schema
         self.is_cancelled = False
         """True once the turn is cancelled: every request is then answered as cancelled."""
-        self._policy = config.get("permissions", "deny")
+        self._policy = task.config.get("permissions", "deny")
         self._inputs = task.inputs
         self._tools = tools
         self._count = 0
@@ -68,7 +67,7 @@ class Permissions:
         chosen = next((one for one in options if one.id == resolution.option_id), None)
         if not is_allowed and chosen is not None and chosen.effect == "allow":
             chosen = None
-        return chosen, "it was declined by a person" if resolution.by == "person" else UNANSWERED
+        return chosen, denial_of(resolution)
 
 
 def _options_of(params: JsonDocument) -> list[InputOption]:

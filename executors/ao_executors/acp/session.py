@@ -3,26 +3,24 @@
 Leaving the block of `opened_session` ends the agent and everything that it has started.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Any, Final
+from typing import Final
 
 from ao_executors import VERSION
 from ao_executors.acp.agents import Agent
-from ao_executors.acp.failures import failure_of_refusal, failure_of_silence
+from ao_executors.acp.failures import failure_of_refusal, patience_of
 from ao_executors.acp.launch import Launch
 from ao_executors.acp.mcp_check import usable_servers
 from ao_executors.core import RunFailed, Task
 from ao_executors.core.conversation import occupy
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in, shown
-from ao_executors.core.json_rpc import AgentRefused, Peer, Take
+from ao_executors.core.json_rpc import AgentRefused, Peer, Take, running
 from ao_executors.core.program import Program
-from ao_lifeline.removal import remove_tree
+from ao_executors.vendors.agent_cli import temporary_folder
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound
 
@@ -69,14 +67,14 @@ async def opened_session(agent: Agent, task: Task, take: Take) -> AsyncIterator[
         RunFailed: The agent cannot be started, is not logged in, differs from its row, or does not know the session; or
             an MCP server is not available.
     """
-    folder = Path(mkdtemp(prefix="ao-acp-"))
-    try:
-        launch = Launch.of(agent, task, folder)
+    async with temporary_folder("ao-acp-") as folder:
+        launch = Launch.of(agent, task, Path(folder))
         with ExitStack() as held:
             earlier = _earlier_session(task)
             if earlier is not None:
                 held.enter_context(occupy(f"acp {agent.name}", earlier))
-            async with _running(launch, task) as peer:
+            async with running(_program(launch, task)) as peer:
+                peer.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
                 peer.take = take
                 opening = _Opening(agent, task, peer)
                 session_id, state = await _session_of(opening, launch, earlier)
@@ -85,8 +83,6 @@ async def opened_session(agent: Agent, task: Task, take: Take) -> AsyncIterator[
                 task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
                 await _set_mode(opening, session_id, state)
                 yield Session(peer, session_id, launch.preface if earlier is None else "")
-    finally:
-        await asyncio.to_thread(remove_tree, str(folder))
 
 
 def _earlier_session(task: Task) -> str | None:
@@ -103,8 +99,7 @@ def _earlier_session(task: Task) -> str | None:
     return task.invocation.executor_session_id
 
 
-@asynccontextmanager
-async def _running(launch: Launch, task: Task) -> AsyncIterator[Peer]:
+def _program(launch: Launch, task: Task) -> Program:
     seconds = task.limits.clean_up_seconds
     program = Program(
         launch.argv,
@@ -115,13 +110,7 @@ async def _running(launch: Launch, task: Task) -> AsyncIterator[Peer]:
         takes_input=True,
     )
     program.leave_seconds = seconds * _LEAVE_SHARE  # it exits by itself, so that its session is complete
-    async with program:
-        peer = Peer(program)
-        peer.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
-        try:
-            yield peer
-        finally:
-            await peer.leave()
+    return program
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +123,11 @@ class _Opening:
 
     async def ask(self, method: str, params: JsonDocument, *, continues: bool = False) -> JsonDocument:
         """Return the result of a request, empty if it is null. Raises RunFailed for an error or silence."""
-        config: Any = self.task.config  # checked against the config schema
-        seconds = config.get("start_seconds", DEFAULT_START_SECONDS)
+        seconds = self.task.config.get("start_seconds", DEFAULT_START_SECONDS)
         try:
-            return await self.peer.call(method, params, as_object, seconds)
+            return await self.peer.call(method, params, as_object, patience_of("start_seconds", seconds))
         except AgentRefused as error:
             raise failure_of_refusal(self.agent, error, continues=continues) from error
-        except TimeoutError as error:
-            raise failure_of_silence(method, seconds, "start_seconds") from error
-
-    def warn(self, message: str) -> None:
-        """Emit a warning."""
-        self.task.events.warn(message)
 
     def differs(self, what: str) -> RunFailed:
         """Return the failure for an agent that cannot do what the run needs."""
@@ -157,7 +139,7 @@ async def _session_of(opening: _Opening, launch: Launch, earlier: str | None) ->
     """Return the id of a new session or of the `earlier` one, and its state."""
     agent, task = opening.agent, opening.task
     if task.invocation.limits.max_turns is not None and not agent.takes("max_turns"):
-        opening.warn("limits.max_turns is not kept: the protocol does not tell how often the agent asks its model")
+        task.events.warn("limits.max_turns is not kept: the protocol does not tell how often the agent asks its model")
     told = await opening.ask("initialize", _INITIALIZE)
     if told.get("protocolVersion") != PROTOCOL_VERSION:
         version = told.get("protocolVersion")
@@ -174,7 +156,7 @@ async def _session_of(opening: _Opening, launch: Launch, earlier: str | None) ->
         if not isinstance(session_id, str) or not session_id:
             raise opening.differs(f"answered session/new without a sessionId, but with {shown(state)}")
         if agent.resumes and continuing is None:
-            opening.warn("the agent can neither resume nor load a session: this one cannot be continued")
+            task.events.warn("the agent can neither resume nor load a session: this one cannot be continued")
     else:
         if continuing is None:
             raise opening.differs("can neither resume nor load a session")

@@ -2,10 +2,10 @@
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from ao_executors.acp.agents import Agent
-from ao_executors.acp.failures import failure_of_refusal, failure_of_silence
+from ao_executors.acp.failures import failure_of_refusal, patience_of
 from ao_executors.acp.messages import Messages
 from ao_executors.acp.permissions import CANCELLED, Permissions
 from ao_executors.acp.session import Session
@@ -27,8 +27,8 @@ class Conversation:
     """A `Model`: a session of an agent, for one run."""
 
     def __init__(self, agent: Agent, task: Task, session: Session, usage: RunUsage) -> None:
-        config: Any = task.config  # checked against the config schema
-        self._idle_seconds = config.get("idle_seconds", DEFAULT_IDLE_SECONDS)
+        config = task.config
+        self._patience = patience_of("idle_seconds", config.get("idle_seconds", DEFAULT_IDLE_SECONDS))
         self._agent = agent
         self._task = task
         self._session = session
@@ -71,7 +71,7 @@ class Conversation:
         request_id = peer.send(_PROMPT, params)
         is_over = False
         try:
-            response = await peer.response(request_id, _PROMPT, as_object, self._idle_seconds)
+            response = await peer.response(request_id, _PROMPT, as_object, self._patience)
             is_over = True
         except AgentRefused as error:
             is_over = True
@@ -80,8 +80,6 @@ class Conversation:
                 raise failure from error
             # Claude's agent answers with an error where the protocol has a stop reason.
             response = {"stopReason": "max_tokens"}
-        except TimeoutError as error:
-            raise failure_of_silence("the turn", self._idle_seconds, "idle_seconds") from error
         finally:
             if not is_over and peer.is_alive:
                 await self._cancel(request_id)
@@ -96,7 +94,7 @@ class Conversation:
             async with asyncio.timeout(seconds):
                 peer.notify("session/cancel", {"sessionId": self._session.session_id})
                 peer.answer_open_requests(CANCELLED)
-                await peer.response(request_id, _PROMPT, as_object, seconds)
+                await peer.response(request_id, _PROMPT, as_object)
         self._tools.close("cancelled", "the turn was cancelled")
 
     async def _take(self, method: str, params: JsonDocument) -> None:

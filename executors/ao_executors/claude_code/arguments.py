@@ -10,21 +10,20 @@ is not a regular expression in Unicode mode.
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 from ao_executors.claude_code.config import ASKING_PERMISSION_MODE, DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
-from ao_executors.claude_code.unexpanded import unexpanded
 from ao_executors.core import RunContext
+from ao_executors.core.config_fields import lowest
+from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers, unexpanded, without_secrets
 from ao_protocol.contracts import JsonFormat, Strategy, native_schema
 from ao_protocol.contracts.validation import Catalogue
 from ao_protocol.contracts.verdicts import pointer_below
-from ao_protocol.documents import Invocation, RemoteMcpServer, StdioMcpServer
+from ao_protocol.documents import Invocation, StdioMcpServer
 
-_Number = TypeVar("_Number", int, float)
 _KNOWN_KEYWORDS: Final = frozenset(
     {"$comment", "$defs", "$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const"}
     | {"contains", "default", "definitions", "dependencies", "description", "else", "enum", "examples"}
@@ -54,7 +53,7 @@ class Files:
 
 def claude_arguments(context: RunContext, files: Files) -> list[str]:
     """Return the arguments, without the program, for a run's context."""
-    config: Any = context.config
+    config = context.config
     invocation = context.invocation
     # The tools of the blueprint's MCP servers are allowed: an agent is useless without them.
     allowed = [*config.get("allowed_tools", ()), *(f"mcp__{name}" for name in blueprint_servers(invocation))]
@@ -74,7 +73,7 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
         "--allowedTools": ",".join(allowed) or None,
         "--disallowedTools": ",".join(config.get("disallowed_tools", ())) or None,
         "--model": config.get("model"),
-        "--max-turns": _lower(config.get("max_turns"), invocation.limits.max_turns),
+        "--max-turns": lowest(config.get("max_turns"), invocation.limits.max_turns),
         "--max-budget-usd": budget_usd(context),
         "--resume": resumed_session(invocation),
         "--session-id": chosen_session(invocation),
@@ -89,9 +88,8 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
 
 def permission_mode(context: RunContext) -> str:
     """Return the CLI's permission mode: that of the configuration, or one that fits whether a person is asked."""
-    config: Any = context.config
     usual = ASKING_PERMISSION_MODE if context.limits.takes_input else DEFAULT_PERMISSION_MODE
-    return str(config.get("permission_mode", usual))
+    return str(context.config.get("permission_mode", usual))
 
 
 def asks_a_person(context: RunContext) -> bool:
@@ -101,8 +99,7 @@ def asks_a_person(context: RunContext) -> bool:
 
 def budget_usd(context: RunContext) -> float | None:
     """Return the cost limit of a run in USD; None without a limit."""
-    config: Any = context.config
-    return _lower(config.get("max_budget_usd"), context.invocation.limits.max_cost_usd)
+    return lowest(context.config.get("max_budget_usd"), context.invocation.limits.max_cost_usd)
 
 
 def mcp_config(invocation: Invocation) -> dict[str, object]:
@@ -114,16 +111,10 @@ def mcp_config(invocation: Invocation) -> dict[str, object]:
     return {"mcpServers": {name: _entry(server) for name, server in blueprint_servers(invocation).items()}}
 
 
-def blueprint_servers(invocation: Invocation) -> Mapping[str, StdioMcpServer | RemoteMcpServer]:
-    """Return the MCP servers of the blueprint by name."""
-    blueprint = invocation.agent_blueprint
-    return (blueprint.mcp_servers or {}) if blueprint is not None else {}
-
-
-def _entry(server: StdioMcpServer | RemoteMcpServer) -> dict[str, Any]:
+def _entry(server: McpServer) -> dict[str, Any]:
     document: dict[str, Any] = server.model_dump(mode="json", exclude={"required"})
     if isinstance(server, StdioMcpServer):
-        document["env"] = dict.fromkeys(SECRETS, "") | server.env
+        document["env"] = without_secrets(server, SECRETS)
     return unexpanded(document)
 
 
@@ -142,11 +133,6 @@ def chosen_session(invocation: Invocation) -> str | None:
 
 def _derived_session(invocation: Invocation) -> str | None:
     return str(uuid5(NAMESPACE_URL, f"ao-session:{invocation.session_id}")) if invocation.session_id else None
-
-
-def _lower(configured: _Number | None, limit: _Number | None) -> _Number | None:
-    given = [number for number in (configured, limit) if number is not None]
-    return min(given) if given else None
 
 
 def adapt_to_cli(document: dict[str, Any]) -> dict[str, Any]:

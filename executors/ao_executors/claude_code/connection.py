@@ -5,10 +5,10 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-from ao_executors.claude_code.api_errors import RetryPolicy, origin_of, type_of_api_error
+from ao_executors.claude_code.api_errors import retries_of, type_of_api_error
 from ao_executors.claude_code.arguments import budget_usd
 from ao_executors.claude_code.cli_files import ApiErrorLog, SessionLock, shortened
 from ao_executors.claude_code.permissions import Permissions
@@ -32,9 +32,11 @@ from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.executor import input_required, refused
 from ao_executors.core.foreign_json import Unreadable, readable
+from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
+from ao_executors.vendors.provider_errors import origin_of
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import SessionBound, Usage, UsageFigures
+from ao_protocol.events import SessionBound
 
 _START_SECONDS: Final = 50.0
 """How long the CLI may take to answer. The SDK gives up after 60 s, with an exception that has no type of its own."""
@@ -144,9 +146,7 @@ class ClaudeConnection:
         Raises:
             RunFailed: The CLI ended.
         """
-        for name, why in self._unavailable.items():
-            message = f"MCP server {name} is not available, and the run continues without it: {why}"
-            task.events.warn(message)
+        warn_of_unavailable(task.events, self._unavailable)
         log = self._transport.process.api_errors
         claude = ClaudeConversation(self._client, task, self._lock, log, self._limit)
         self._permissions.begin(task, claude.tools)
@@ -168,36 +168,22 @@ async def _unavailable_servers(client: ClaudeSDKClient, context: RunContext) -> 
     Raises:
         RunFailed: A required server is unavailable (`mcp_server_unavailable`); `details.servers` has the reasons.
     """
-    blueprint = context.invocation.agent_blueprint
-    wanted = (blueprint.mcp_servers or {}) if blueprint is not None else {}
-    if not wanted:
-        return {}
-    broken = dict.fromkeys(wanted, "did not connect in time")
-    try:
+    wanted = blueprint_servers(context.invocation)
+    faults: dict[str, str | None] = dict.fromkeys(wanted, "did not connect in time")
+    with suppress(TimeoutError):
         async with asyncio.timeout(_CONNECT_SECONDS):
-            while broken:
+            while any(faults.values()):
                 status = await client.get_mcp_status()
                 states = {server["name"]: server for server in status["mcpServers"]}
-                broken = {
-                    name: str(states[name].get("error") or states[name]["status"]) if name in states else "is unknown"
-                    for name in wanted
-                    if name not in states or states[name]["status"] != "connected"
-                }
-                if not any(name in states and states[name]["status"] == "pending" for name in broken):
+                faults = {name: _fault_in(states[name]) if name in states else "is unknown" for name in wanted}
+                if not any(name in states and states[name]["status"] == "pending" for name in wanted):
                     break
                 await asyncio.sleep(_POLL_SECONDS)
-    except TimeoutError:
-        pass
-    missing = {name: why for name, why in broken.items() if wanted[name].required}
-    if missing:
-        told = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
-        raise RunFailed(
-            ErrorType.MCP_SERVER_UNAVAILABLE,
-            f"MCP servers of the blueprint are not available: {told}",
-            origin="environment",
-            extra={"details": {"servers": dict(sorted(missing.items()))}},
-        )
-    return dict(sorted(broken.items()))
+    return unavailable_servers(wanted, faults)
+
+
+def _fault_in(state: Mapping[str, Any]) -> str | None:
+    return None if state["status"] == "connected" else str(state.get("error") or state["status"])
 
 
 class ClaudeConversation:
@@ -219,10 +205,9 @@ class ClaudeConversation:
         self._api_errors = api_errors
         self._limit = limit
         self._has_warned = False
-        self._usage = UsageFigures()
         self._transcript = Transcript(task.events, holds_back=task.contract is not None)
         self.tools = ToolEvents(task.events, task.config)
-        self._retries = RetryPolicy.of(task.config)
+        self._retries = retries_of(task.config)
         self._is_bound = False
 
     async def ask(self, text: str) -> Answer:
@@ -272,7 +257,7 @@ class ClaudeConversation:
                     self._transcript.stream(event)
                 case SystemMessage(subtype="api_retry", data=data):
                     self._transcript.end_stream()
-                    self._task.events.emit(self._retries.event_for(data, await self._api_errors.next_words()))
+                    self._task.events.emit(self._retries.scheduled(data, await self._api_errors.next_words()))
                 case SystemMessage(subtype="permission_denied", data=data):
                     self.tools.deny(data)
                 case SystemMessage(subtype="task_notification", data=data):
@@ -336,10 +321,7 @@ class ClaudeConversation:
         else:
             of_models: list[Any] = list(result.model_usage.values())
             turn = {ours: sum(of_model.get(its, 0) for of_model in of_models) for ours, its in _FIGURES.items()}
-        before = self._usage.model_dump()
-        totals = {name: round((before[name] or 0) + (turn[name] or 0), 9) for name in _FIGURES if name in turn}
-        self._usage = UsageFigures.model_validate(before | totals)
-        self._task.events.emit(Usage(**self._usage.model_dump()))
+        self._task.events.add_usage({name: turn[name] for name in _FIGURES if name in turn})
 
 
 def failure_of_result(result: ResultMessage, api_error: str | None, told: str | None) -> RunFailed:

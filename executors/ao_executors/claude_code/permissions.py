@@ -8,10 +8,9 @@ CLI does not defer. Measured on the Claude CLI 2.1.332.
 """
 
 import asyncio
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_executors.claude_code.arguments import asks_a_person, blueprint_servers
+from ao_executors.claude_code.arguments import asks_a_person
 from ao_executors.claude_code.sdk import (
     HookMatcher,
     PermissionResultAllow,
@@ -19,7 +18,9 @@ from ao_executors.claude_code.sdk import (
     ToolPermissionContext,
 )
 from ao_executors.claude_code.turn_events import OUTPUT_TOOL, ToolEvents
-from ao_executors.core import UNANSWERED, InputOption, InputRequest, RunContext, RunFailed, Task
+from ao_executors.core import InputOption, InputRequest, RunContext, RunFailed, Task
+from ao_executors.core.inputs import denial_of
+from ao_executors.vendors.mcp_servers import blueprint_servers
 from ao_protocol.errors import ErrorType
 
 if TYPE_CHECKING:
@@ -29,18 +30,13 @@ _NEVER_ASKED: Final = frozenset({OUTPUT_TOOL, "Glob", "Grep", "Read", "TodoWrite
 """Tools about which the CLI alone decides: they change nothing, and it guards the paths that they read."""
 _HOOK_SECONDS: Final = 1_000_000
 """The CLI's limit for a hook. The time for an answer is the runner's."""
-_REASONS: Final[Mapping[str, str]] = {
-    "declined": "the user denied this call",
-    "expired": UNANSWERED,
-    "cancelled": "the request was cancelled",
-}
 
 
 class Permissions:
     """The decisions about the calls of one CLI. A conversation begins with `begin`."""
 
     def __init__(self, context: RunContext) -> None:
-        self._config: Any = context.config
+        self._config = context.config
         self._servers = tuple(f"mcp__{name}__" for name in blueprint_servers(context.invocation))
         self._begun = asyncio.Event()
         self._task: Task | None = None
@@ -86,7 +82,7 @@ class Permissions:
             return _decision("defer")
         if resolution.outcome == "accepted":
             return _decision("allow")
-        return _decision("deny", _REASONS[resolution.outcome])
+        return _decision("deny", denial_of(resolution))
 
     async def can_use(
         self, name: str, given: dict[str, Any], context: ToolPermissionContext
@@ -96,7 +92,7 @@ class Permissions:
         resolution = await self._ask(name, given, context.tool_use_id or "", title, is_deferrable=False)
         if resolution.outcome == "accepted":
             return PermissionResultAllow()
-        return PermissionResultDeny(message=_REASONS[resolution.outcome])
+        return PermissionResultDeny(message=denial_of(resolution))
 
     @property
     def _is_parked(self) -> bool:
@@ -132,7 +128,7 @@ class Permissions:
         async with self._asking:
             resolution = await task.inputs.ask(request)
         if resolution.outcome != "accepted":
-            tools.refuse(call, _REASONS[resolution.outcome])
+            tools.refuse(call, denial_of(resolution))
         elif resolution.option_id == "session":
             self._allowed.add(name)
         return resolution

@@ -3,7 +3,6 @@
 This module does not import the SDK, so that the CLI boots while the SDK is imported: each takes about half a second.
 """
 
-import asyncio
 import json
 import os
 import re
@@ -11,17 +10,16 @@ import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from tempfile import mkdtemp
-from typing import Any, Final
+from typing import Final
 
-from ao_executors.claude_code.api_errors import RetryPolicy
+from ao_executors.claude_code.api_errors import RETRIES_VARIABLE, retries_of
 from ao_executors.claude_code.arguments import Files, claude_arguments, mcp_config
-from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.cli import CLAUDE
 from ao_executors.claude_code.cli_files import LOG_ENVIRONMENT, ApiErrorLog, PrivateText
 from ao_executors.claude_code.config import SECRETS
 from ao_executors.core import RunContext
 from ao_executors.core.program import Program
-from ao_lifeline.removal import remove_tree
+from ao_executors.vendors.agent_cli import temporary_folder
 from ao_protocol.wire import JsonObject
 
 _STDERR_BYTES: Final = 4096
@@ -49,45 +47,42 @@ async def started_claude(context: RunContext) -> AsyncIterator["ClaudeProcess"]:
     Raises:
         RunFailed: The program is missing (`dependency_missing`).
     """
-    config: Any = context.config  # checked against the config schema
     prompt = PrivateText("system-prompt", context.system_prompt or "")
     servers = PrivateText("mcp-config", json.dumps(mcp_config(context.invocation)))
-    own = config.get("env", {}).get(_BEFORE_COMMANDS) or os.environ.get(_BEFORE_COMMANDS)
+    own = context.config.get("env", {}).get(_BEFORE_COMMANDS) or os.environ.get(_BEFORE_COMMANDS)
     # Tools inherit the CLI's environment without its secrets (AOX-198).
     unset = f"{f'. {shlex.quote(own)}; ' if own else ''}unset {' '.join(SECRETS)}\n"
     before_commands = PrivateText("before-commands", unset)
     api_errors = ApiErrorLog()
-    folder = mkdtemp(prefix="ao-claude-")
     files = Files(prompt.path, servers.path, api_errors.path)
     try:
-        program = Program(
-            [str(find_claude(context.config)), *claude_arguments(context, files)],
-            cwd=context.project_dir,
-            env={_OWN_FILES: folder, **_environment(context), _BEFORE_COMMANDS: str(before_commands.path)},
-            stop_seconds=_TERMINATE_SECONDS,
-            max_stderr_bytes=_STDERR_BYTES,
-            takes_input=True,
-        )
-        program.leave_seconds = _LEAVE_SECONDS  # it exits by itself, so that its session can be resumed
-        async with program:
-            yield ClaudeProcess(program, (prompt, servers), api_errors)
+        async with temporary_folder("ao-claude-") as folder:
+            program = Program(
+                [str(CLAUDE.find(context.config.get("cli_path"))), *claude_arguments(context, files)],
+                cwd=context.project_dir,
+                env={_OWN_FILES: folder, **_environment(context), _BEFORE_COMMANDS: str(before_commands.path)},
+                stop_seconds=_TERMINATE_SECONDS,
+                max_stderr_bytes=_STDERR_BYTES,
+                takes_input=True,
+            )
+            program.leave_seconds = _LEAVE_SECONDS  # it exits by itself, so that its session can be resumed
+            async with program:
+                yield ClaudeProcess(program, (prompt, servers), api_errors)
     finally:
         for text in (prompt, servers, before_commands, api_errors):
             text.forget()
-        await asyncio.to_thread(remove_tree, folder)
 
 
 def _environment(context: RunContext) -> dict[str, str]:
-    config: Any = context.config  # checked against the config schema
     inherited = {name: value for name, value in os.environ.items() if name != "CLAUDECODE"}
     environment = {
         **inherited,
         "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         **_WITHOUT_BACKGROUND,
-        **config.get("env", {}),
+        **context.config.get("env", {}),
         **LOG_ENVIRONMENT,
-        "CLAUDE_CODE_MAX_RETRIES": str(RetryPolicy.of(config).cli_retries),
+        RETRIES_VARIABLE: str(retries_of(context.config).cli_retries),
     }
     return environment | trace_headers(context.invocation.metadata, environment)
 

@@ -1,9 +1,7 @@
 """The SDK's transport to a CLI that the caller starts and ends. It refuses what the SDK would die of unseen."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any, Final
 
 from ao_executors.claude_code.process import ClaudeProcess
@@ -108,12 +106,9 @@ class ProcessTransport(Transport):
         self.process.program.close_stdin()
 
     async def _ended(self) -> ProcessError:
-        code, stderr = None, ""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_SECONDS):
-                code = await self.process.program.wait()
-                stderr = (await self.process.program.stderr()).kept.decode(errors="replace").strip()
-        return ProcessError("the claude CLI ended", exit_code=code, stderr=stderr or None)
+        code, stderr = await self.process.program.ended(_EXIT_SECONDS)
+        told = stderr.kept.decode(errors="replace").strip()
+        return ProcessError("the claude CLI ended", exit_code=code, stderr=told or None)
 
 
 def _is_of_a_turn(message: dict[str, Any]) -> bool:

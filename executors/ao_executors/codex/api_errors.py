@@ -3,26 +3,16 @@
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ao_executors.core import RunFailed
-from ao_executors.core.config_fields import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
 from ao_executors.core.foreign_json import as_object, read_json, text_of
-from ao_protocol.errors import RETRYABLE, ErrorType
-from ao_protocol.events import RetryError, RetryScheduled
+from ao_executors.vendors.provider_errors import RetryPolicy, origin_of, type_of_status
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import RetryScheduled
 from ao_protocol.framing import NotIJson
-from ao_protocol.wire import JsonObject
 
-_BY_STATUS: Final = {
-    401: ErrorType.AUTHENTICATION_FAILED,
-    402: ErrorType.QUOTA_EXCEEDED,
-    403: ErrorType.PERMISSION_DENIED,
-    404: ErrorType.MODEL_NOT_FOUND,
-    408: ErrorType.PROVIDER_UNAVAILABLE,
-    413: ErrorType.CONTEXT_WINDOW_EXCEEDED,
-    429: ErrorType.RATE_LIMITED,
-}
 _BY_INFO: Final = {
     "contextWindowExceeded": ErrorType.CONTEXT_WINDOW_EXCEEDED,
     "cyberPolicy": ErrorType.CONTENT_REFUSED,
@@ -46,15 +36,6 @@ _BY_WORDS: Final = (
     ("error sending request", ErrorType.PROVIDER_UNAVAILABLE),
 )
 """By a part of the message, if the CLI gives neither a name nor a status (seen with 0.163)."""
-_ORIGINS: Final = {
-    ErrorType.AUTHENTICATION_FAILED: "caller",
-    ErrorType.PERMISSION_DENIED: "caller",
-    ErrorType.LIMIT_EXCEEDED: "caller",
-    ErrorType.CONTEXT_WINDOW_EXCEEDED: "caller",
-    ErrorType.MODEL_NOT_FOUND: "caller",
-    ErrorType.CONTENT_REFUSED: "model",
-    ErrorType.OUTPUT_TRUNCATED: "model",
-}
 _OWN_DELAY_SECONDS: Final = 0.25
 """The CLI's own first delay is 0.2 s, a tenth more or less, and doubles (measured). A longer one is the API's."""
 _MAX_CHARACTERS: Final = 1000
@@ -69,46 +50,22 @@ def delay_in(log: str) -> float | None:
 
 
 @dataclass(slots=True)
-class RetryPolicy:
-    """The decision on each retry of the CLI: continue or fail."""
+class CodexRetries(RetryPolicy):
+    """The decision on each retry of the CLI."""
 
-    max_retries: int
-    max_delay_seconds: float
-    _named: list[float] = field(default_factory=list)
-    """The delays that the API named."""
+    after: float | None = None
+    """The delay in seconds that the API named last; None if it named none."""
 
-    @classmethod
-    def of(cls, config: JsonObject) -> "RetryPolicy":
-        """Return the policy of a run's config."""
-        settings: Any = config
-        return cls(
-            settings.get("max_api_retries", DEFAULT_MAX_API_RETRIES),
-            settings.get("max_retry_delay_seconds", DEFAULT_MAX_RETRY_DELAY_SECONDS),
-        )
-
-    @property
-    def cli_retries(self) -> int:
-        """The number of retries for the CLI: one more, because it logs a delay only with a retry."""
-        return self.max_retries + 1
-
-    def event_for(self, error: Mapping[str, Any], attempt: int, delay: float) -> RetryScheduled:
+    def scheduled(self, error: Mapping[str, Any], attempt: int, delay: float) -> RetryScheduled:
         """Return the event for a retry of the CLI.
 
         Raises:
-            RunFailed: The error is not transient, the retries are used up, or the delay is too long.
+            RunFailed: As for `event_for`.
         """
         if delay > _OWN_DELAY_SECONDS * 2 ** (attempt - 1):
-            self._named.append(delay)
+            self.after = round(delay, 1)
         failed = failure_of({**error, "message": error.get("additionalDetails") or error["message"]}, self.after)
-        if failed.error_type not in RETRYABLE or attempt > self.max_retries or delay > self.max_delay_seconds:
-            raise failed
-        told = RetryError(type=failed.error_type, message=failed.message)
-        return RetryScheduled(error=told, attempt=attempt, delay_seconds=delay)
-
-    @property
-    def after(self) -> float | None:
-        """The delay that the API named last; None if it named none."""
-        return round(self._named[-1], 1) if self._named else None
+        return self.event_for(failed, attempt, delay)
 
 
 def failure_of(error: Mapping[str, Any], after: float | None = None) -> RunFailed:
@@ -120,8 +77,7 @@ def failure_of(error: Mapping[str, Any], after: float | None = None) -> RunFaile
     if by_words is not None:
         error_type = by_words
     elif isinstance(status, int):
-        usual = ErrorType.PROVIDER_UNAVAILABLE if status >= 500 else ErrorType.INTERNAL_ERROR
-        error_type = _BY_STATUS.get(status, usual)
+        error_type = type_of_status(status)
     elif held is not None:  # a connection failed, without an answer
         error_type = ErrorType.PROVIDER_UNAVAILABLE
     else:
@@ -130,7 +86,7 @@ def failure_of(error: Mapping[str, Any], after: float | None = None) -> RunFaile
     extra: dict[str, object] = {"details": {name: value for name, value in details.items() if value is not None}}
     if after is not None and error_type in {ErrorType.RATE_LIMITED, ErrorType.PROVIDER_UNAVAILABLE}:
         extra["retry_after_seconds"] = after
-    return RunFailed(error_type, message, origin=_ORIGINS.get(error_type, "provider"), extra=extra)
+    return RunFailed(error_type, message, origin=origin_of(error_type), extra=extra)
 
 
 def _shortened(message: str) -> str:

@@ -7,8 +7,9 @@ its own configuration, for all later sessions, and answers that interrupt the tu
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from ao_executors.core import UNANSWERED, InputOption, InputRequest, Inputs
+from ao_executors.core import InputOption, InputRequest, Inputs
 from ao_executors.core.foreign_json import JsonDocument
+from ao_executors.core.inputs import denial_of
 
 _DENIALS: Final[dict[str, JsonDocument]] = {
     "item/commandExecution/requestApproval": {"decision": "decline"},
@@ -134,7 +135,7 @@ class Approvals:
         if resolution.outcome == "accepted":
             return resolution.option_id
         if call_id is not None:
-            self._when_denied(call_id, UNANSWERED if resolution.by == "timeout" else f"denied by {resolution.by}")
+            self._when_denied(call_id, denial_of(resolution))
         return None
 
     def _request_id(self, call_id: str) -> str:

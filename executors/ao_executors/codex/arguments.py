@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ao_executors.codex.api_errors import RetryPolicy
 from ao_executors.codex.config import DEFAULT_SANDBOX, DEFAULT_WEB_SEARCH, KEYS, SECRETS
 from ao_executors.core import RunContext
+from ao_executors.core.foreign_json import merged
+from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers
+from ao_executors.vendors.provider_errors import RetryPolicy
 from ao_protocol.contracts import Strategy
-from ao_protocol.documents import RemoteMcpServer, StdioMcpServer
+from ao_protocol.documents import StdioMcpServer
 
 MCP_SECONDS: Final = 30
 """How long an MCP server may take to start."""
@@ -46,7 +48,7 @@ LOG: Final = {"LOG_FORMAT": "json", "RUST_LOG": "error,codex_core::responses_ret
 
 def server_arguments(context: RunContext) -> list[str]:
     """Return the arguments of the program."""
-    config: Any = context.config  # checked against the config schema
+    config = context.config
     settings: dict[str, object] = {
         **{f"features.{name}": False for name in _OFF},
         **_QUIET,
@@ -94,7 +96,7 @@ def server_environment(context: RunContext, folder: str) -> dict[str, str]:
 
     The CLI starts no sandbox if its home is below its folder for temporary files (seen with 0.163).
     """
-    config: Any = context.config
+    config = context.config
     return {**os.environ, **config.get("env", {}), **LOG, "TMPDIR": folder}
 
 
@@ -103,7 +105,7 @@ def thread_parameters(context: RunContext, inherited_servers: Iterable[str]) -> 
 
     `inherited_servers` are the MCP servers in the CLI's own configuration, which no run starts.
     """
-    config: Any = context.config
+    config = context.config
     policy = config.get("approval_policy", "on-request" if context.limits.takes_input else "never")
     return {
         "cwd": str(context.project_dir),
@@ -112,19 +114,19 @@ def thread_parameters(context: RunContext, inherited_servers: Iterable[str]) -> 
         "approvalsReviewer": "user",
         "baseInstructions": context.system_prompt,  # None: the CLI's own
         "model": config.get("model"),
-        "config": _merged(_thread_config(context, inherited_servers), config.get("codex_config", {})),
+        "config": merged(_thread_config(context, inherited_servers), config.get("codex_config", {})),
     }
 
 
 def _thread_config(context: RunContext, inherited_servers: Iterable[str]) -> dict[str, Any]:
-    config: Any = context.config
+    config = context.config
     temporary = _temporary_folder(config)
     settings: dict[str, Any] = {
         "mcp_servers": {
             **{name: {"enabled": False} for name in inherited_servers},
             **{
                 name: _mcp_entry(server, context.project_dir, temporary)
-                for name, server in mcp_servers(context).items()
+                for name, server in blueprint_servers(context.invocation).items()
             },
         },
         "sandbox_workspace_write": {
@@ -144,13 +146,7 @@ def _temporary_folder(config: Mapping[str, Any]) -> str:
     return str(config.get("env", {}).get("TMPDIR") or os.environ.get("TMPDIR") or "/tmp")  # noqa: S108  # the usual one
 
 
-def mcp_servers(context: RunContext) -> Mapping[str, StdioMcpServer | RemoteMcpServer]:
-    """Return the MCP servers of the blueprint."""
-    blueprint = context.invocation.agent_blueprint
-    return (blueprint.mcp_servers or {}) if blueprint is not None else {}
-
-
-def _mcp_entry(server: StdioMcpServer | RemoteMcpServer, project_dir: Path, temporary: str) -> dict[str, Any]:
+def _mcp_entry(server: McpServer, project_dir: Path, temporary: str) -> dict[str, Any]:
     # The tools of the blueprint's MCP servers are allowed: an agent is useless without them.
     entry = {"enabled": True, "startup_timeout_sec": MCP_SECONDS, "default_tools_approval_mode": "approve"}
     if isinstance(server, StdioMcpServer):
@@ -162,15 +158,6 @@ def _mcp_entry(server: StdioMcpServer | RemoteMcpServer, project_dir: Path, temp
 def is_native(context: RunContext) -> bool:
     """Return whether the answer is the provider's structured output."""
     return context.contract is not None and context.contract.strategy is Strategy.NATIVE
-
-
-def _merged(settings: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with others over them; tables are merged."""
-    merged = dict(settings)
-    for name, value in others.items():
-        both = isinstance(value, Mapping) and isinstance(settings.get(name), dict)
-        merged[name] = _merged(settings[name], value) if both else value
-    return merged
 
 
 def _toml(value: object) -> str:

@@ -5,24 +5,25 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-from ao_executors.codex.api_errors import RetryPolicy, failure_of
+from ao_executors.codex.api_errors import CodexRetries, failure_of
 from ao_executors.codex.approvals import Approvals, deny
-from ao_executors.codex.arguments import MCP_SECONDS, is_native, mcp_servers, thread_parameters
-from ao_executors.codex.process import RetryLog, ask
+from ao_executors.codex.arguments import MCP_SECONDS, is_native, thread_parameters
+from ao_executors.codex.process import START, RetryLog
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.codex.turn_events import ToolEvents, Transcript
 from ao_executors.core import Answer, RunContext, RunFailed, Task
+from ao_executors.core.config_fields import lowest
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import JsonDocument, Unreadable, readable, shown, text_of
 from ao_executors.core.json_rpc import AgentRefused, Peer
+from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
 from ao_protocol.contracts import JsonFormat, native_schema
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log, SessionBound, Usage
+from ao_protocol.events import Log, SessionBound
 
 _INTERRUPT_SECONDS: Final = 3.0
 _TOKENS_TOLD: Final = "thread/tokenUsage/updated"
@@ -44,7 +45,7 @@ async def connection(context: RunContext, server: Peer, log: RetryLog) -> AsyncI
     """
     early = _Early()
     server.take, server.reply = early.take, deny
-    configured = await ask(server, "config/read", {}, lambda told: [*(told["config"].get("mcp_servers") or {})])
+    configured = await server.call("config/read", {}, lambda told: [*(told["config"].get("mcp_servers") or {})], START)
     bound = await _open_thread(context, server, configured)
     unavailable = await _unavailable_servers(context, server, early)
     yield CodexConnection(server, log, bound, unavailable, early)
@@ -86,13 +87,13 @@ async def _bound(context: RunContext, server: Peer, method: str, parameters: Jso
     folder = str(context.project_dir)
     while True:
         try:
-            return await ask(
-                server,
+            return await server.call(
                 method,
                 parameters,
                 lambda told: SessionBound(
                     project_dir=folder, executor_session_id=told["thread"]["id"], model=told.get("model")
                 ),
+                START,
             )
         except AgentRefused as error:
             told = error.told
@@ -119,21 +120,11 @@ async def _unavailable_servers(context: RunContext, server: Peer, early: _Early)
     Raises:
         RunFailed: A required server is unavailable (`mcp_server_unavailable`); `details.servers` has the reasons.
     """
-    wanted = mcp_servers(context)
+    wanted = blueprint_servers(context.invocation)
     with suppress(TimeoutError):
         async with asyncio.timeout(MCP_SECONDS + 5):
             await server.serve_until(lambda: wanted.keys() <= early.faults.keys())
-    faults = {name: early.faults.get(name, "did not start in time") for name in wanted}
-    broken = {name: why for name, why in faults.items() if why is not None}
-    missing = {name: why for name, why in sorted(broken.items()) if wanted[name].required}
-    if missing:
-        raise RunFailed(
-            ErrorType.MCP_SERVER_UNAVAILABLE,
-            f"MCP servers of the blueprint are not available: {'; '.join(f'{n}: {why}' for n, why in missing.items())}",
-            origin="environment",
-            extra={"details": {"servers": missing}},
-        )
-    return dict(sorted(broken.items()))
+    return unavailable_servers(wanted, {name: early.faults.get(name, "did not start in time") for name in wanted})
 
 
 class CodexConnection:
@@ -165,12 +156,9 @@ class CodexConnection:
         """
         self.server.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
         task.events.emit(self._bound)
-        for name, why in self._unavailable.items():
-            message = f"MCP server {name} is not available, and the run continues without it: {why}"
-            task.events.warn(message)
+        warn_of_unavailable(task.events, self._unavailable)
         if task.invocation.limits.max_cost_usd is not None:
-            message = "limits.max_cost_usd is not kept: the CLI reports tokens and no cost; use max_turns"
-            task.events.warn(message)
+            task.events.warn("limits.max_cost_usd is not kept: the CLI reports tokens and no cost; use max_turns")
         if task.invocation.mode == "resume":
             # The server reports some calls of a resumed thread nowhere, see `ToolEvents`.
             task.events.may_have_changed_something = True
@@ -201,19 +189,16 @@ class CodexConversation:
         self._task = task
         self._tools = ToolEvents(task.events)
         self.approvals = Approvals(task.inputs, self._tools.deny)
-        self._retries = RetryPolicy.of(task.config)
+        self._retries = CodexRetries.of(task.config)
         self._turn_id = ""
         self._is_active = False
         self._is_interrupted = False
         self._turn: JsonDocument | None = None
-        self._used: Counter[str] = Counter()
         self._answers = 0
         self._calls_before = 0
-        config: Any = task.config  # checked against the config schema
-        streams = config.get("streaming", True)
+        streams = task.config.get("streaming", True)
         self._transcript = Transcript(task.events, holds_back=task.contract is not None, streams=streams)
-        limits: list[int | None] = [config.get("max_turns"), task.invocation.limits.max_turns]
-        self._max_answers = min((limit for limit in limits if limit is not None), default=None)
+        self._max_answers = lowest(task.config.get("max_turns"), task.invocation.limits.max_turns)
 
     async def ask(self, text: str) -> Answer:
         """Send a user message and wait for the end of the turn.
@@ -320,7 +305,7 @@ class CodexConversation:
         self._transcript.abandon()
         attempt = _ATTEMPT.search(error["message"])
         delay = await self._connection.log.next_delay()
-        self._task.events.emit(self._retries.event_for(error, int(attempt[1]) if attempt else 1, delay))
+        self._task.events.emit(self._retries.scheduled(error, int(attempt[1]) if attempt else 1, delay))
 
     def _count_tokens(self, told: JsonDocument) -> bool:
         """Count the tokens of the newest answer; return False if they are counted already.
@@ -331,16 +316,16 @@ class CodexConversation:
         before, early.total_tokens = early.total_tokens, told["total"]
         if told["total"] == before:  # the server repeats itself around a compaction
             return False
-        used = self._used
-        used.update(told["last"])
-        cached, written = used["cachedInputTokens"], used["cacheWriteInputTokens"]
-        usage = Usage(
-            input_tokens=max(0, used["inputTokens"] - cached - written),
-            output_tokens=used["outputTokens"],
-            cache_read_input_tokens=cached,
-            cache_creation_input_tokens=written,
+        last = told["last"]
+        cached, written = last.get("cachedInputTokens", 0), last.get("cacheWriteInputTokens", 0)
+        self._task.events.add_usage(
+            {
+                "input_tokens": max(0, last.get("inputTokens", 0) - cached - written),
+                "output_tokens": last.get("outputTokens", 0),
+                "cache_read_input_tokens": cached,
+                "cache_creation_input_tokens": written,
+            }
         )
-        self._task.events.emit(usage)
         return True
 
     def _count_answer(self) -> None:

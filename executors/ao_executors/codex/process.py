@@ -1,26 +1,21 @@
 """Start and end the process of the CLI."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Final, TypeVar
+from typing import Final
 
 from ao_executors import VERSION
 from ao_executors.codex.api_errors import delay_in
 from ao_executors.codex.arguments import server_arguments, server_environment
-from ao_executors.codex.cli import find_codex
-from ao_executors.core import RunContext, RunFailed
-from ao_executors.core.foreign_json import JsonDocument
-from ao_executors.core.json_rpc import AgentEnded, Peer
+from ao_executors.codex.cli import CODEX
+from ao_executors.core import RunContext
+from ao_executors.core.json_rpc import AgentEnded, Patience, Peer, running
 from ao_executors.core.program import Program
-from ao_lifeline.removal import remove_tree
-from ao_protocol.errors import ErrorType
+from ao_executors.vendors.agent_cli import temporary_folder
 from ao_protocol.framing import LineSplitter
-
-T = TypeVar("T")
 
 _STDERR_BYTES: Final = 4096
 _MAX_LOG_BYTES: Final = 1024 * 1024
@@ -32,7 +27,7 @@ _LATE_SECONDS: Final = 2.0
 _LOST_RACE: Final = "failed to initialize sqlite state runtime"
 """What CLI 0.163 ends with if another one creates the database of a new home in the same moment."""
 _MOST_STARTS: Final = 5
-START_SECONDS: Final = 60.0
+START: Final = Patience(60.0, "try again, or use another version", origin="environment")
 """How long the CLI may be silent before the first prompt. It answers within 0.4 s."""
 _MOST_DELAYS: Final = 1000
 _CLIENT: Final = {"name": "ao-codex-exec", "title": None, "version": VERSION}
@@ -69,16 +64,17 @@ async def started_codex(context: RunContext) -> AsyncIterator[tuple[Peer, RetryL
     Raises:
         RunFailed: The program is missing (`dependency_missing`), it ended, is silent, or cannot be read.
     """
-    codex, log = find_codex(context.config), RetryLog()
-    folder = mkdtemp(prefix="ao-codex-")
-    try:
+    codex, log = CODEX.find(context.config.get("codex_path")), RetryLog()
+    async with temporary_folder("ao-codex-") as folder:
         environment = server_environment(context, folder)
         if home := environment.get("CODEX_HOME"):  # the CLI creates its usual home only
             await asyncio.to_thread(Path(home).mkdir, parents=True, exist_ok=True)
         for start in count(1):
-            async with _running(context, codex, environment, log) as server:
+            program = _program(context, codex, environment, log)
+            async with running(program, "the codex CLI", header={}) as server:
+                client = {"clientInfo": _CLIENT, "capabilities": _CAPABILITIES}
                 try:
-                    await ask(server, "initialize", {"clientInfo": _CLIENT, "capabilities": _CAPABILITIES}, bool)
+                    await server.call("initialize", client, bool, START)
                 except AgentEnded as error:
                     if start < _MOST_STARTS and _LOST_RACE in error.told:
                         continue
@@ -86,27 +82,9 @@ async def started_codex(context: RunContext) -> AsyncIterator[tuple[Peer, RetryL
                 server.notify("initialized")
                 yield server, log
                 return
-    finally:
-        await asyncio.to_thread(remove_tree, folder)
 
 
-async def ask(server: Peer, method: str, parameters: JsonDocument, read: Callable[[JsonDocument], T]) -> T:
-    """Send a request before the first prompt and return what `read` makes of its result.
-
-    Raises:
-        RunFailed: The server refuses, ended, is silent, or cannot be read.
-    """
-    try:
-        return await server.call(method, parameters, read, START_SECONDS)
-    except TimeoutError as error:
-        message = f"{method}: {server.name} sent no message for {START_SECONDS:g} s; try again, or use another version"
-        raise RunFailed(ErrorType.PROVIDER_UNAVAILABLE, message, origin="environment") from error
-
-
-@asynccontextmanager
-async def _running(
-    context: RunContext, codex: Path, environment: Mapping[str, str], log: RetryLog
-) -> AsyncIterator[Peer]:
+def _program(context: RunContext, codex: Path, environment: Mapping[str, str], log: RetryLog) -> Program:
     program = Program(
         [str(codex), *server_arguments(context)],
         cwd=context.project_dir,
@@ -117,9 +95,4 @@ async def _running(
     )
     program.on_stderr = log.feed
     program.leave_seconds = _LEAVE_SECONDS  # it exits by itself, so that its session can be resumed
-    async with program:
-        server = Peer(program, "the codex CLI", header={})
-        try:
-            yield server
-        finally:
-            await server.leave()
+    return program

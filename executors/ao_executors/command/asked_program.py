@@ -5,12 +5,12 @@ The configuration defines the command lines, the ids of sessions, the output and
 
 import json
 import re
-import shutil
 import signal
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -19,11 +19,10 @@ from ao_executors.core import Answer, RunFailed, Task, converse
 from ao_executors.core.conversation import occupy
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import MAX_LEVELS
-from ao_executors.core.program import MAX_ARGUMENT_BYTES, ProgramEnded, ProgramRun
+from ao_executors.core.program import MAX_ARGUMENT_BYTES, ProgramEnded, ProgramRun, find_executable, not_started
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Result, SessionBound
 from ao_protocol.framing import refuse_depth
-from ao_protocol.wire import JsonObject
 
 _MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
 _SEARCH_SECONDS: Final = 1.0
@@ -115,7 +114,7 @@ class _AskedProgram:
         if with_system_prompt and system_prompt and not any(SYSTEM_PROMPT in argument for argument in argv):
             text = f"{system_prompt}\n\n{text}"
         arguments = _filled(argv, {PROMPT: text, SYSTEM_PROMPT: system_prompt, SESSION_ID: self._session or ""})
-        program = self._config.find_program(argv[0], self._task.project_dir)
+        program = find_executable(argv[0], self._task.project_dir, "program", self._config.install_hint)
         stdin = None if any(PROMPT in argument for argument in argv) else text.encode(errors="replace")
         run = ProgramRun([program, *arguments], _MAX_OUTPUT_BYTES, stdin)
         try:
@@ -164,48 +163,35 @@ class _ProgramConfig:
     install_hint: str
 
     @classmethod
-    def read(cls, config: JsonObject) -> "_ProgramConfig":
+    def read(cls, config: Mapping[str, Any]) -> "_ProgramConfig":
         """Return the configuration.
 
         Raises:
             RunFailed: A regular expression is not valid, or the configuration does not identify sessions.
         """
-        argv = cast("list[str]", config["argv"])  # the config_schema guarantees the types here and below
-        resume_argv = cast("list[str] | None", config.get("resume_argv"))
-        session_pattern = cast("str | None", config.get("session_pattern"))
+        argv = config["argv"]  # the config_schema guarantees the types here and below
+        resume_argv = config.get("resume_argv")
+        session_pattern = config.get("session_pattern")
         if resume_argv is not None:
             if not any(SESSION_ID in argument for argument in resume_argv[1:]):
                 raise _invalid("resume_argv", f"has no {SESSION_ID}: the newest session may be another run's; add it")
             if session_pattern is None and not any(SESSION_ID in argument for argument in argv[1:]):
                 raise _invalid("argv", f"has no {SESSION_ID}, and no session_pattern finds one; add one of them")
-        patterns = cast("dict[str, str]", config.get("error_patterns", {}))
+        patterns = config.get("error_patterns", {})
         return cls(
             argv,
             resume_argv,
             None if session_pattern is None else _compiled("session_pattern", session_pattern, groups=1),
-            cast("str | None", config.get("session_file")),
-            cast("str", config.get("output", "text")).split(".")[1:],
-            cast("dict[str, str]", config.get("exit_codes", {})),
+            config.get("session_file"),
+            config.get("output", "text").split(".")[1:],
+            config.get("exit_codes", {}),
             [(_compiled("error_patterns", text), ErrorType(kind)) for text, kind in patterns.items()],
-            cast("str", config.get("install_hint", "install it, or name its path in executor_config.argv")),
+            config.get("install_hint", "install it, or name its path in executor_config.argv"),
         )
-
-    def find_program(self, name: str, folder: Path) -> str:
-        """Return the path of a program: from PATH or, if its name has a slash, relative to `folder`.
-
-        Raises:
-            RunFailed: The program is missing.
-        """
-        found = shutil.which(str(folder / name) if "/" in name else name)
-        if found is None:
-            place = f"in {folder}" if "/" in name else "on PATH"
-            raise self.not_started(name, f"there is no such executable {place}")
-        return found
 
     def not_started(self, name: str, reason: str) -> RunFailed:
         """Return the failure of a program that cannot be started."""
-        message = f"the program {name!r} cannot be started: {reason}; {self.install_hint}"
-        return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
+        return not_started(name, reason, "program", self.install_hint)
 
     def answer_of(self, name: str, ended: ProgramEnded) -> str:
         """Return the answer in the output of a program that exited with 0.

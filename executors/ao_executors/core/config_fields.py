@@ -4,9 +4,10 @@ Each function returns the JSON Schema of one field. Further keywords of the sche
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 Schema: TypeAlias = dict[str, Any]
+_Number = TypeVar("_Number", int, float)
 
 DEFAULT_MAX_API_RETRIES: Final = 4
 DEFAULT_MAX_RETRY_DELAY_SECONDS: Final = 60.0
@@ -71,6 +72,11 @@ def argv(description: str) -> Schema:
 def variables(of: str) -> Schema:
     """Return the schema of environment variables that override others; `of` says for whom, and which."""
     return table(f"Variables for {of}.", additionalProperties={"type": "string"})
+
+
+def lowest(*limits: _Number | None) -> _Number | None:
+    """Return the lowest of the limits that are given; None without one."""
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 STREAMING: Final = flag("Report text while the model writes it; never under an output contract.", default=True)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _Fields: TypeAlias = Mapping[str, object]
 
 _MAX_NAMED_CHARACTERS: Final = 500
+_COST_DIGITS: Final = 9
 _NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 _PAYLOADS: Final = frozenset({"tool_input", "tool_output", "result_data", "schema"})
 _FIRST_LEVEL: Final = 2
@@ -111,7 +112,7 @@ class Emitter:
         """The ids of all tool calls of the run."""
         self._open_requests: dict[str, None] = {}
         self._retry_at = 0.0
-        self._usage: _Fields | None = None
+        self._usage: dict[str, Any] = {}
 
     def for_next_run(self, run_id: str) -> "Emitter":
         """Return the emitter of another run in the same session, with `seq` from 1.
@@ -235,6 +236,22 @@ class Emitter:
             fields: Any = {"tool_input": tool_input, **outcome}
             self.emit(ToolFinished(tool_call_id=call_id, tool_name=name, status=cast("Any", status), **fields))
 
+    def add_usage(self, figures: Mapping[str, float | None]) -> None:
+        """Write `usage` with the figures so far and those that are added.
+
+        Args:
+            figures: The figures to add, by their names in the protocol; None for one that is not known.
+
+        Raises:
+            NobodyReads: The read end of stdout is closed.
+            ValidationError: A sum is not valid in the protocol.
+        """
+        from ao_protocol.events import Usage
+
+        known = {name: count for name, count in figures.items() if count is not None}
+        sums = {name: round(self._usage.get(name, 0) + count, _COST_DIGITS) for name, count in known.items()}
+        self.emit(Usage.model_validate(self._usage | sums))
+
     def end(self, event_type: str, fields: _Fields) -> None:
         """Write the terminal event, after an end for each request and each tool call that is still open.
 
@@ -262,7 +279,7 @@ class Emitter:
                 self.warn(f"the run ends before its call of {name} does, which is ended with it: {given}")
             finished = {"tool_call_id": call, "tool_name": name, "status": status, "error": "the run ended first"}
             self.emit_fields("tool_finished", finished)
-        if self._usage is not None and "usage" not in fields:
+        if self._usage and "usage" not in fields:
             fields = {**fields, "usage": self._usage}
         self.emit_fields(event_type, fields)
         self.ended = True

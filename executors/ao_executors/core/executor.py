@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # slow to import, or needed only after run_started
     from ao_protocol.contracts.enforcement import NativeOutput
     from ao_protocol.documents import Description, Invocation, InvocationRefused
     from ao_protocol.events import Result
-    from ao_protocol.wire import JsonObject
 
 _CANCEL_GRACE_SECONDS: Final = 10.0
 _CLEAN_UP_SHARE: Final = 0.7
@@ -182,7 +181,7 @@ class RunContext:
     limits: RunLimits
     system_prompt: str | None
     contract: "OutputContract | None"
-    config: "JsonObject"
+    config: dict[str, Any]
     project_dir: "Path"
     read_invocation: "Callable[[], Invocation]"
 

@@ -8,7 +8,7 @@ read, the run fails as `Unreadable`, in the words of the protocol instead of tho
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -131,6 +131,15 @@ def as_object(value: object) -> JsonDocument:
 def objects_in(value: object) -> list[JsonDocument]:
     """Return the objects in a JSON list; empty if the value is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> JsonDocument:
+    """Return a JSON object with the members of another one, which are merged into objects of the same name."""
+    both = dict(base)
+    for name, member in over.items():
+        held = both.get(name)
+        both[name] = merged(held, member) if isinstance(held, dict) and isinstance(member, Mapping) else member
+    return both
 
 
 def text_of(value: object) -> str:

@@ -20,6 +20,14 @@ UNANSWERED: Final = "nobody answered in time"
 """The reason of a denial that no person decided, for the `error` of a `tool_finished`."""
 
 
+_DENIED: Final = "the user denied this call"
+
+
+def denial_of(resolution: "Resolution") -> str:
+    """Return why a call is not allowed, by the resolution of its request."""
+    return {"declined": _DENIED, "expired": UNANSWERED}.get(resolution.outcome, "the request was cancelled")
+
+
 @dataclass(frozen=True, slots=True)
 class InputOption:
     """One possible answer.

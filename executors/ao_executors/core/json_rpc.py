@@ -9,9 +9,9 @@ wait for a person; the agent is read meanwhile.
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ao_executors.core.executor import RunFailed
 from ao_executors.core.foreign_json import (
@@ -55,6 +55,22 @@ class AgentRefused(RunFailed):
         super().__init__(ErrorType.INTERNAL_ERROR, message, origin="environment")
 
 
+class Patience(NamedTuple):
+    """How long the agent may be silent: in seconds, with the advice and the `origin` of the failure after it."""
+
+    seconds: float
+    advice: str
+    origin: str = "provider"
+
+
+class AgentSilent(RunFailed):
+    """The agent sent no message for the seconds of a `Patience`."""
+
+    def __init__(self, method: str, name: str, patience: Patience) -> None:
+        message = f"{method}: {name} sent no message for {patience.seconds:g} s; {patience.advice}"
+        super().__init__(ErrorType.PROVIDER_UNAVAILABLE, message, origin=patience.origin)
+
+
 class AgentEnded(RunFailed):
     """The agent ended, or closed its stdin or stdout. `told` is the end of its stderr."""
 
@@ -82,7 +98,7 @@ class Peer:
     `Unreadable` if it sent what cannot be read. Then the connection is of no further use.
     """
 
-    def __init__(self, program: Program, name: str = "the agent", header: Mapping[str, str] | None = None) -> None:
+    def __init__(self, program: Program, name: str, header: Mapping[str, str] | None) -> None:
         self.take: Take = ignore
         """Receives each notification."""
         self.reply: Reply = ignore
@@ -109,10 +125,10 @@ class Peer:
         return self._program.is_running and not self._is_broken
 
     async def call(
-        self, method: str, params: JsonDocument, read: Callable[[JsonDocument], T], idle_seconds: float | None = None
+        self, method: str, params: JsonDocument, read: Callable[[JsonDocument], T], patience: Patience | None = None
     ) -> T:
         """Send a request and return what `read` makes of its result. Raises as `response` does."""
-        return await self.response(self.send(method, params), method, read, idle_seconds)
+        return await self.response(self.send(method, params), method, read, patience)
 
     def send(self, method: str, params: JsonDocument) -> int:
         """Send a request and return its id."""
@@ -122,18 +138,23 @@ class Peer:
         return self._last_id
 
     async def response(
-        self, request_id: int, method: str, read: Callable[[JsonDocument], T], idle_seconds: float | None = None
+        self, request_id: int, method: str, read: Callable[[JsonDocument], T], patience: Patience | None = None
     ) -> T:
         """Wait for the response to a request, and serve what the agent sends before it.
 
-        Return what `read` makes of the result, which is empty if it is null. `idle_seconds` is the longest silence:
-        only messages end it, and while the agent waits for an answer it may be silent.
+        Return what `read` makes of the result, which is empty if it is null. Only messages end a silence, and while
+        the agent waits for an answer it may be silent.
 
         Raises:
             AgentRefused: The response is an error.
-            TimeoutError: No message came for `idle_seconds`.
+            AgentSilent: No message came for the seconds of `patience`.
         """
-        await self.serve_until(lambda: request_id in self._responses, idle_seconds)
+        try:
+            await self.serve_until(lambda: request_id in self._responses, patience.seconds if patience else None)
+        except TimeoutError as error:
+            if patience is None:
+                raise
+            raise AgentSilent(method, self.name, patience) from error
         response = self._responses.pop(request_id)
         if response.get("error") is not None:
             raise AgentRefused(method, response["error"])
@@ -144,7 +165,7 @@ class Peer:
             return read(result or {})
 
     async def serve_until(self, is_over: Callable[[], bool], idle_seconds: float | None = None) -> None:
-        """Serve what the agent sends until `is_over`. Raises TimeoutError as `response` does."""
+        """Serve what the agent sends until `is_over`. Raises TimeoutError after a silence of `idle_seconds`."""
         self._heard_at = asyncio.get_running_loop().time()
         with self._breaks():
             while not is_over():
@@ -217,12 +238,7 @@ class Peer:
                 ended.result()
 
     async def _end(self) -> AgentEnded:
-        code, stderr = None, Captured(b"", 0)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_SECONDS):
-                code = await self._program.wait()
-                stderr = await self._program.stderr()
-        return AgentEnded(self.name, code, stderr)
+        return AgentEnded(self.name, *await self._program.ended(_EXIT_SECONDS))
 
     async def _serve(self, line: bytes | LineTooLong) -> None:
         message = self.lines.read(line, _is_message)
@@ -279,6 +295,19 @@ class Peer:
     async def _written(self, line: bytes) -> None:
         with suppress(ConnectionError):  # who reads notices that stdin is closed
             await self._program.write(line)
+
+
+@asynccontextmanager
+async def running(
+    program: Program, name: str = "the agent", header: Mapping[str, str] | None = None
+) -> AsyncIterator[Peer]:
+    """Enter the block of a program with a connection to it. Leaving the block ends both."""
+    async with program:
+        peer = Peer(program, name, header)
+        try:
+            yield peer
+        finally:
+            await peer.leave()
 
 
 def _is_message(document: JsonDocument) -> bool:

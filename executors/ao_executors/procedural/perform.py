@@ -8,12 +8,12 @@ import codecs
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from pydantic import JsonValue
 
 from ao_executors.core import Emitter, RunFailed, Task
-from ao_executors.core.program import ProgramEnded, ProgramRun
+from ao_executors.core.program import ProgramEnded, ProgramRun, not_started
 from ao_executors.procedural.command_line import Command, NotAnArgument, arguments_of, find_command
 from ao_protocol.contracts import (
     Accepted,
@@ -53,14 +53,12 @@ async def perform_command(task: Task, default_max_output_bytes: int) -> Result:
         raise RunFailed(ErrorType.PARAMETERS_VALIDATION_FAILED, str(error), origin="caller", extra=extra) from error
     folder = Path(str(task.config.get("commands_dir", task.project_dir)))
     command = find_command(task.invocation.agent_blueprint, folder)
-    # The config_schema guarantees these types.
-    max_output_bytes = cast("int", task.config.get("max_output_bytes", default_max_output_bytes))
-    environment = cast("dict[str, str]", task.config.get("env", {}))
-    seconds = cast("float | None", task.config.get("timeout_seconds"))
+    seconds = task.config.get("timeout_seconds")
     argv = [str(command.program), *command.arguments, *arguments]
+    max_output_bytes = task.config.get("max_output_bytes", default_max_output_bytes)
     try:
         async with asyncio.timeout(seconds) as deadline:
-            ended = await _run(command, ProgramRun(argv, max_output_bytes, env=environment), task)
+            ended = await _run(command, ProgramRun(argv, max_output_bytes, env=task.config.get("env")), task)
     except TimeoutError as error:
         if not deadline.expired():
             raise
@@ -87,8 +85,7 @@ async def _run(command: Command, run: ProgramRun, task: Task) -> ProgramEnded:
 
 
 def _not_started(command: Command, reason: str) -> RunFailed:
-    message = f"the command {command.name!r} cannot be started: {reason}; a script begins with a line such as #!/bin/sh"
-    return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
+    return not_started(command.name, reason, "command", "a script begins with a line such as #!/bin/sh")
 
 
 def _result_of(name: str, ended: ProgramEnded, task: Task) -> Result:

@@ -11,9 +11,10 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from ao_executors.core import ALLOW_OR_DENY, UNANSWERED, Answer, InputRequest, MessageStream, RunFailed, Task, converse
+from ao_executors.core import ALLOW_OR_DENY, Answer, InputRequest, MessageStream, RunFailed, Task, converse
 from ao_executors.core.conversation import occupy
 from ao_executors.core.executor import input_required, refused
+from ao_executors.core.inputs import denial_of
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
@@ -22,8 +23,6 @@ from ao_protocol.events import (
     RetryError,
     RetryScheduled,
     SessionBound,
-    Usage,
-    UsageFigures,
 )
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import decode_text, parse_json, parse_yaml
@@ -92,7 +91,6 @@ class ScriptedModel:
     """
 
     def __init__(self, task: Task, script: JsonObject, name: str, answers_before: int, wire_fd: int) -> None:
-        self.usage: UsageFigures | None = None
         self._events = task.events
         self._inputs = task.inputs
         self._script: Any = script  # checked by SCRIPT_SCHEMA
@@ -126,7 +124,8 @@ class ScriptedModel:
             MessageStream(self._events, f"msg_{self._answers}_{self._calls}").end(said)
         for tool in step.get("tools", ()):
             await self._play_tool(tool)
-        self._count(step.get("usage"))
+        if (figures := step.get("usage")) is not None:
+            self._events.add_usage(figures)
         await self._commit_fault(step.get("fault"))
         if fail := step.get("fail"):
             delay = {name: fail[name] for name in ("retry_after_seconds",) if name in fail}
@@ -178,15 +177,7 @@ class ScriptedModel:
         resolution = await self._inputs.ask(request)
         if self._inputs.parked:
             raise input_required(self._inputs.parked)
-        reasons = {"accepted": None, "declined": "a person denied it", "expired": UNANSWERED}
-        return reasons.get(resolution.outcome, "the request was cancelled")
-
-    def _count(self, figures: dict[str, Any] | None) -> None:
-        if figures is not None:
-            before = self.usage.model_dump(exclude_none=True) if self.usage else {}
-            totals = {name: before.get(name, 0) + figures.get(name, 0) for name in before | figures}
-            self.usage = UsageFigures.model_validate(totals)
-            self._events.emit(Usage.model_validate(totals))
+        return None if resolution.outcome == "accepted" else denial_of(resolution)
 
     async def _commit_fault(self, fault: str | None) -> None:
         match fault:

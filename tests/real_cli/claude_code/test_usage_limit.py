@@ -6,7 +6,7 @@ from math import ceil
 
 import pytest
 
-from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.cli import CLAUDE
 from ao_executors.claude_code.sdk import RateLimitInfo
 from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import RunFailed
@@ -91,7 +91,7 @@ def test_the_clis_sentence_about_the_limit_is_no_answer_where_it_reports_success
         '"error":"rate_limit"': f'"{field}":"rate_limit"',
     }
     edits = "".join(f" -e 's/{found}/{instead}/g'" for found, instead in rewrites.items())
-    cheerful.write_text(f'#!/bin/sh\n{find_claude({})} "$@" | sed -u{edits}\n')
+    cheerful.write_text(f'#!/bin/sh\n{CLAUDE.find()} "$@" | sed -u{edits}\n')
     cheerful.chmod(0o755)
 
     run = claude.run(executor_config={"cli_path": str(cheerful)})
