@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ao_executors.vendors.provider_errors import CLAUDE_ERRORS, type_of_status
 from ao_protocol.errors import ErrorType
 
 
@@ -70,19 +71,11 @@ _PROXIES: Final = (
     *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
 )
 _HTTP_ERRORS: Final = {
-    "401": ErrorType.AUTHENTICATION_FAILED,
+    **{str(status): type_of_status(status) for status in (401, 402, 403, 404, 429, 500, 502, 503, 529)},
     "unauthorized": ErrorType.AUTHENTICATION_FAILED,
     "api key": ErrorType.AUTHENTICATION_FAILED,
-    "402": ErrorType.QUOTA_EXCEEDED,
-    "403": ErrorType.PERMISSION_DENIED,
     "forbidden": ErrorType.PERMISSION_DENIED,
-    "404": ErrorType.MODEL_NOT_FOUND,
-    "429": ErrorType.RATE_LIMITED,
     "rate limit": ErrorType.RATE_LIMITED,
-    "500": ErrorType.PROVIDER_UNAVAILABLE,
-    "502": ErrorType.PROVIDER_UNAVAILABLE,
-    "503": ErrorType.PROVIDER_UNAVAILABLE,
-    "529": ErrorType.PROVIDER_UNAVAILABLE,
     "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
 }
 """Statuses and words that agents without an error code of their own write into their messages."""
@@ -128,13 +121,7 @@ CLAUDE: Final = Agent(
     resumes=True,
     counts_turns=True,
     errors={
-        '"errorkind": "authentication_failed"': ErrorType.AUTHENTICATION_FAILED,
-        '"errorkind": "billing_error"': ErrorType.QUOTA_EXCEEDED,
-        '"errorkind": "rate_limit"': ErrorType.RATE_LIMITED,
-        '"errorkind": "model_not_found"': ErrorType.MODEL_NOT_FOUND,
-        '"errorkind": "server_error"': ErrorType.PROVIDER_UNAVAILABLE,
-        '"errorkind": "overloaded"': ErrorType.PROVIDER_UNAVAILABLE,
-        '"errorkind": "max_output_tokens"': ErrorType.OUTPUT_TRUNCATED,
+        **{f'"errorkind": "{name}"': kind for name, kind in CLAUDE_ERRORS.items()},
         "empty or malformed response": ErrorType.PROVIDER_UNAVAILABLE,
         "reached maximum number of turns": ErrorType.LIMIT_EXCEEDED,
         "prompt is too long": ErrorType.CONTEXT_WINDOW_EXCEEDED,

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, NoReturn
 from ao_executors import VERSION
 from ao_executors.acp.agents import ANY, CLAUDE, GEMINI, OPENCODE, QWEN, Agent
 from ao_executors.core import Executor, Task, serve
-from ao_executors.core.config_fields import STREAMING, Schema, argv, choice, fields, name, number, table, variables
+from ao_executors.core.described import (
+    STREAMING,
+    Schema,
+    argv,
+    capabilities,
+    choice,
+    fields,
+    name,
+    number,
+    table,
+    variables,
+)
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
@@ -29,17 +40,11 @@ def executor_for(agent: Agent) -> Executor:
 
 def description_of(agent: Agent) -> dict[str, object]:
     """Return the fields of `describe` for a row. They depend on nothing else: no agent is started."""
+    varying = {"resume": agent.resumes, "check": agent.is_known}
+    declared = ["cancel", "input", "streaming", *(name for name, has_it in varying.items() if has_it)]
+    strategies = ["system_prompt", "prompt", "extract"] if agent.takes("system_prompt") else ["prompt", "extract"]
     return {
-        "capabilities": {
-            "cancel": True,
-            "input": True,
-            "streaming": True,
-            "resume": agent.resumes,
-            "check": agent.is_known,
-            "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]}
-            if agent.takes("system_prompt")
-            else {"strategies": ["prompt", "extract"], "formats": ["agent_response"]},
-        },
+        "capabilities": capabilities(*declared, strategies=strategies),
         "config_schema": fields(_properties(agent), agent.required),
         "secrets": [*agent.credentials, *agent.secrets],
         "environment": list(agent.settings),

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ao_executors.core import RunFailed
-from ao_executors.core.config_fields import DEFAULT_MAX_API_RETRIES
-from ao_executors.vendors.provider_errors import RetryPolicy, origin_of, type_of_status
+from ao_executors.core.described import DEFAULT_MAX_API_RETRIES
+from ao_executors.vendors.provider_errors import CLAUDE_ERRORS, RetryPolicy, origin_of, type_of_status
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import RetryScheduled
 
@@ -20,15 +20,6 @@ _ASKED_SHARE: Final = 0.9
 
 _OWN_DELAY_SECONDS: Final = 0.9
 """If the API names no delay, the CLI's first delay is 0.5 to 0.63 s (measured). A longer one comes from the API."""
-_BY_CLI_ERROR: Final = {
-    "authentication_failed": ErrorType.AUTHENTICATION_FAILED,
-    "billing_error": ErrorType.QUOTA_EXCEEDED,
-    "rate_limit": ErrorType.RATE_LIMITED,
-    "model_not_found": ErrorType.MODEL_NOT_FOUND,
-    "max_output_tokens": ErrorType.OUTPUT_TRUNCATED,
-    "server_error": ErrorType.PROVIDER_UNAVAILABLE,
-    "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
-}
 _SPECIFIC_CLI_ERRORS: Final = frozenset({"billing_error", "max_output_tokens"})
 
 
@@ -70,7 +61,7 @@ def retries_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.en
 def type_of_api_error(status: object, cli_error: str) -> ErrorType:
     """Return the error type for an HTTP status, if the API answered, and the CLI's name of the error."""
     if cli_error in _SPECIFIC_CLI_ERRORS:
-        return _BY_CLI_ERROR[cli_error]
+        return CLAUDE_ERRORS[cli_error]
     if isinstance(status, int):
         return type_of_status(status)
-    return _BY_CLI_ERROR.get(cli_error, ErrorType.PROVIDER_UNAVAILABLE)
+    return CLAUDE_ERRORS.get(cli_error, ErrorType.PROVIDER_UNAVAILABLE)

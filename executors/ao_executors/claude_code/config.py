@@ -5,7 +5,7 @@ docs/decisions/claude-code.md gives the reasons for the defaults.
 
 from typing import Final
 
-from ao_executors.core.config_fields import (
+from ao_executors.core.described import (
     MAX_TURNS,
     STREAMING,
     api_retries,

@@ -6,11 +6,12 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ao_executors.claude_code.api_errors import retries_of, type_of_api_error
 from ao_executors.claude_code.arguments import budget_usd
-from ao_executors.claude_code.cli_files import ApiErrorLog, SessionLock, shortened
+from ao_executors.claude_code.cli_files import SessionLock, shortened
 from ao_executors.claude_code.permissions import Permissions
 from ao_executors.claude_code.process import ClaudeProcess
 from ao_executors.claude_code.sdk import (
@@ -90,7 +91,7 @@ async def connection(
         with readable(NAME, "the status of its MCP servers"):
             unavailable = await _unavailable_servers(client, context)
         has_budget = budget_usd(context) is not None
-        yield ClaudeConnection(client, transport, lock, unavailable, permissions, has_budget=has_budget)
+        yield ClaudeConnection(client, transport, lock, unavailable, permissions, has_budget)
     except ClaudeSDKError as error:
         raise failure_of_sdk(error) from error
     finally:
@@ -107,27 +108,21 @@ async def _connect(client: ClaudeSDKClient) -> None:
         raise RunFailed(ErrorType.PROVIDER_UNAVAILABLE, message, origin="environment") from error
 
 
+@dataclass
 class ClaudeConnection:
     """The connected CLI, for one conversation at a time."""
 
-    def __init__(
-        self,
-        client: ClaudeSDKClient,
-        transport: ProcessTransport,
-        lock: SessionLock,
-        unavailable: dict[str, str],
-        permissions: Permissions,
-        *,
-        has_budget: bool,
-    ) -> None:
-        self._client = client
-        self._transport = transport
-        self._lock = lock
-        self._unavailable = unavailable
-        self._permissions = permissions
-        self._has_budget = has_budget
-        self._limit = UsageLimit()  # of the CLI, which does not report it again in the next conversation
-        self._is_lost = False
+    client: ClaudeSDKClient
+    transport: ProcessTransport
+    lock: SessionLock
+    unavailable: dict[str, str]
+    """The MCP servers without which runs continue, and why they are not available."""
+    permissions: Permissions
+    has_budget: bool
+    is_lost: bool = False
+    """True if the CLI did not stop after an interrupt, so that its next messages are unpredictable."""
+    limit: UsageLimit = field(default_factory=UsageLimit)
+    """The last report of the CLI, which does not repeat it in the next conversation."""
 
     @property
     def is_alive(self) -> bool:
@@ -136,8 +131,7 @@ class ClaudeConnection:
         The messages of such a turn would be read as the next answer. The CLI counts a budget from its start, while it
         applies to a single run.
         """
-        transport = self._transport
-        return transport.process.program.is_running and not transport.spoke_unasked and not self._is_lost
+        return self.transport.process.program.is_running and not self.transport.spoke_unasked and not self.is_lost
 
     @asynccontextmanager
     async def conversation(self, task: Task) -> AsyncIterator["ClaudeConversation"]:
@@ -146,20 +140,19 @@ class ClaudeConnection:
         Raises:
             RunFailed: The CLI ended.
         """
-        warn_of_unavailable(task.events, self._unavailable)
-        log = self._transport.process.api_errors
-        claude = ClaudeConversation(self._client, task, self._lock, log, self._limit)
-        self._permissions.begin(task, claude.tools)
-        self._transport.is_asked = True
+        warn_of_unavailable(task.events, self.unavailable)
+        claude = ClaudeConversation(self, task)
+        self.permissions.begin(task, claude.tools)
+        self.transport.is_asked = True
         try:
             if task.invocation.input_responses is not None:
-                await self._permissions.wait_for_deferred(_CONNECT_SECONDS)
+                await self.permissions.wait_for_deferred(_CONNECT_SECONDS)
             yield claude
         except ClaudeSDKError as error:
             raise failure_of_sdk(error) from error
         finally:
-            self._transport.is_asked = False
-            self._is_lost = claude.is_lost or self._has_budget
+            self.transport.is_asked = False
+            self.is_lost |= self.has_budget
 
 
 async def _unavailable_servers(client: ClaudeSDKClient, context: RunContext) -> dict[str, str]:
@@ -189,24 +182,15 @@ def _fault_in(state: Mapping[str, Any]) -> str | None:
 class ClaudeConversation:
     """A `Model` for one run: the CLI, through the SDK."""
 
-    def __init__(
-        self,
-        client: ClaudeSDKClient,
-        task: Task,
-        lock: SessionLock,
-        api_errors: ApiErrorLog,
-        limit: UsageLimit,
-    ) -> None:
-        self.is_lost = False
-        """True if the CLI did not stop after an interrupt, so that its next messages are unpredictable."""
-        self._client = client
+    def __init__(self, connection: ClaudeConnection, task: Task) -> None:
+        self.tools = ToolEvents(task.events, task.config)
+        self._connection = connection
+        self._client = connection.client
         self._task = task
-        self._lock = lock
-        self._api_errors = api_errors
-        self._limit = limit
+        self._api_errors = connection.transport.process.api_errors
+        self._limit = connection.limit
         self._has_warned = False
         self._transcript = Transcript(task.events, holds_back=task.contract is not None)
-        self.tools = ToolEvents(task.events, task.config)
         self._retries = retries_of(task.config)
         self._is_bound = False
 
@@ -225,10 +209,10 @@ class ClaudeConversation:
                 has_ended = True
                 return await self._end_turn(result)
         except (ClaudeSDKError, Unreadable):
-            self.is_lost = True
+            self._connection.is_lost = True
             raise
         finally:
-            if not has_ended and not self.is_lost:
+            if not has_ended and not self._connection.is_lost:
                 await self._interrupt()
 
     async def _interrupt(self) -> None:
@@ -237,14 +221,13 @@ class ClaudeConversation:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
                 await self._client.interrupt()
                 async for message in self._client.receive_response():
-                    if isinstance(message, UserMessage):
-                        with readable(NAME, "a message of a turn"):
+                    with readable(NAME, "a message of a turn"):
+                        if isinstance(message, UserMessage):
                             self.tools.finish_from(message, is_interrupted=True)
-                    elif isinstance(message, ResultMessage):
-                        with readable(NAME, "a message of a turn"):
+                        elif isinstance(message, ResultMessage):
                             self._count(message)
         except (ClaudeSDKError, RunFailed, TimeoutError):
-            self.is_lost = True
+            self._connection.is_lost = True
 
     async def _read_turn(self) -> ResultMessage:
         self._transcript.begin_turn()
@@ -265,7 +248,7 @@ class ClaudeConversation:
                 case AssistantMessage() | UserMessage():
                     self._take(message)
                 case RateLimitEvent(rate_limit_info=info):
-                    self._limit.update(info)
+                    self._limit.info = info
                     self._warn_once()
                 case ResultMessage():
                     return message
@@ -285,7 +268,7 @@ class ClaudeConversation:
     def _bind_once(self, session_id: str, model: str | None) -> None:
         if not self._is_bound:
             self._is_bound = True
-            self._lock.take(session_id)
+            self._connection.lock.take(session_id)
             project_dir = str(self._task.project_dir)
             self._task.events.emit(SessionBound(project_dir=project_dir, executor_session_id=session_id, model=model))
 
@@ -352,13 +335,10 @@ def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
     """Return the failure of a CLI that did not start, or ended unexpectedly."""
     told = str(error)
     if any(words in told for words in _UNKNOWN_SESSION):
-        message = "the CLI has no such session; start a new one"
-        return refused(ErrorType.SESSION_NOT_FOUND, message)
+        return refused(ErrorType.SESSION_NOT_FOUND, "the CLI has no such session; start a new one")
     if _KNOWN_SESSION in told:
-        message = (
-            "session_id: a session with this id exists; continue it with mode resume, or start one with another id"
-        )
-        return refused(ErrorType.INVALID_INVOCATION, message)
+        message = "a session with this id exists; continue it with mode resume, or start one with another id"
+        return refused(ErrorType.INVALID_INVOCATION, f"session_id: {message}")
     if _ROOT in told:
         message = (
             "the CLI does not take bypassPermissions from root: run as another user, set IS_SANDBOX=1 in a container "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 from ao_executors import VERSION
 from ao_executors.claude_code.config import CONFIG_SCHEMA, SECRETS, SETTINGS
 from ao_executors.core import Executor, RunContext, RunFailed, Task, converse, serve
+from ao_executors.core.described import capabilities
 from ao_protocol.errors import ErrorType
 
 if TYPE_CHECKING:
@@ -17,21 +18,10 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = {
     "agent_types": ["autonomous"],
-    "capabilities": {
-        "resume": True,
-        "multi_turn": True,
-        "prepare": True,
-        "cancel": True,
-        "streaming": True,
-        "check": True,
-        "trace": True,
-        "input": True,
-        "input_parking": True,
-        "output_schema": {
-            "strategies": ["system_prompt", "prompt", "extract", "native"],
-            "formats": ["agent_response"],
-        },
-    },
+    "capabilities": capabilities(
+        *("resume", "multi_turn", "prepare", "cancel", "streaming", "check", "trace", "input", "input_parking"),
+        strategies=("system_prompt", "prompt", "extract", "native"),
+    ),
     "config_schema": CONFIG_SCHEMA,
     "secrets": list(SECRETS),
     "environment": list(SETTINGS),

@@ -7,10 +7,9 @@ from typing import Any, Final
 from ao_executors.claude_code.process import ClaudeProcess
 from ao_executors.claude_code.sdk import ProcessError, Transport
 from ao_executors.core.foreign_json import JsonDocument, MessageLines, Unreadable, as_object, readable, shown
-from ao_protocol.framing import LineSplitter
+from ao_executors.core.program import lines_of
 
 NAME: Final = "the claude CLI"
-_CHUNK_BYTES: Final = 256 * 1024
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 _SINCE_LAST_RESULT: Final = "model_usage_since_last_result"
 _EXIT_SECONDS: Final = 2.0
@@ -61,18 +60,17 @@ class ProcessTransport(Transport):
             ProcessError: The process ended before it was asked to, or exited with a code other than 0.
             Unreadable: A message cannot be read.
         """
-        splitter, lines, program = LineSplitter(_MAX_LINE_BYTES), MessageLines(NAME), self.process.program
+        lines, program = MessageLines(NAME), self.process.program
         try:
-            while chunk := await program.stdout.read(_CHUNK_BYTES):
-                for line in splitter.feed(chunk):
-                    message = lines.read(line, bool)
-                    if message is not None:
-                        with readable(NAME, "a message", message):
-                            self._check(message)
-                        if message["type"] == "result":
-                            # The SDK passes on `modelUsage` only: totals of the session, which a resume continues.
-                            message["modelUsage"] = message.get(_SINCE_LAST_RESULT)
-                        yield message
+            async for line in lines_of(program.stdout, _MAX_LINE_BYTES):
+                message = lines.read(line, bool)
+                if message is not None:
+                    with readable(NAME, "a message", message):
+                        self._check(message)
+                    if message["type"] == "result":
+                        # The SDK passes on `modelUsage` only: totals of the session, which a resume continues.
+                        message["modelUsage"] = message.get(_SINCE_LAST_RESULT)
+                    yield message
             ended = await self._ended()
             if ended.exit_code != 0 or not self._has_answered:
                 raise ended

@@ -7,6 +7,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ao_executors.codex.api_errors import CodexRetries, failure_of
@@ -16,7 +17,7 @@ from ao_executors.codex.process import START, RetryLog
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.codex.turn_events import ToolEvents, Transcript
 from ao_executors.core import Answer, RunContext, RunFailed, Task
-from ao_executors.core.config_fields import lowest
+from ao_executors.core.described import lowest
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import JsonDocument, Unreadable, readable, shown, text_of
 from ao_executors.core.json_rpc import AgentRefused, Peer
@@ -51,14 +52,14 @@ async def connection(context: RunContext, server: Peer, log: RetryLog) -> AsyncI
     yield CodexConnection(server, log, bound, unavailable, early)
 
 
+@dataclass
 class _Early:
     """What the server tells outside of a turn."""
 
-    def __init__(self) -> None:
-        self.total_tokens: JsonDocument = {}
-        """The tokens of the thread so far, earlier runs included."""
-        self.faults: dict[str, str | None] = {}
-        """The MCP servers whose start is over: why one does not run; None if it runs."""
+    total_tokens: JsonDocument = field(default_factory=dict)
+    """The tokens of the thread so far, earlier runs included."""
+    faults: dict[str, str | None] = field(default_factory=dict)
+    """The MCP servers whose start is over: why one does not run; None if it runs."""
 
     async def take(self, method: str, params: JsonDocument) -> None:
         """Take a notification."""
@@ -127,20 +128,18 @@ async def _unavailable_servers(context: RunContext, server: Peer, early: _Early)
     return unavailable_servers(wanted, {name: early.faults.get(name, "did not start in time") for name in wanted})
 
 
+@dataclass
 class CodexConnection:
     """A thread of a running app server, for one conversation at a time."""
 
-    def __init__(
-        self, server: Peer, log: RetryLog, bound: SessionBound, unavailable: dict[str, str], early: _Early
-    ) -> None:
-        self.server = server
-        self.log = log
-        self.session_id = bound.executor_session_id
-        self.early = early
-        self._bound = bound
-        self.is_lost = False
-        """True if a turn did not stop after an interrupt."""
-        self._unavailable = unavailable
+    server: Peer
+    log: RetryLog
+    bound: SessionBound
+    unavailable: dict[str, str]
+    """The MCP servers without which runs continue, and why they are not available."""
+    early: _Early
+    is_lost: bool = False
+    """True if a turn did not stop after an interrupt."""
 
     @property
     def is_alive(self) -> bool:
@@ -155,8 +154,8 @@ class CodexConnection:
             RunFailed: The CLI ended.
         """
         self.server.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
-        task.events.emit(self._bound)
-        warn_of_unavailable(task.events, self._unavailable)
+        task.events.emit(self.bound)
+        warn_of_unavailable(task.events, self.unavailable)
         if task.invocation.limits.max_cost_usd is not None:
             task.events.warn("limits.max_cost_usd is not kept: the CLI reports tokens and no cost; use max_turns")
         if task.invocation.mode == "resume":
@@ -175,7 +174,9 @@ class CodexConnection:
         """End the commands that still run: a run leaves nothing behind."""
         try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
-                await self.server.call("thread/backgroundTerminals/clean", {"threadId": self.session_id}, bool)
+                await self.server.call(
+                    "thread/backgroundTerminals/clean", {"threadId": self.bound.executor_session_id}, bool
+                )
         except (RunFailed, TimeoutError):
             self.is_lost = True
 
@@ -209,7 +210,7 @@ class CodexConversation:
         self._transcript.begin_turn()
         self._turn_id, self._turn, self._is_active, self._answers = "", None, False, 0
         prompt = [{"type": "text", "text": text, "text_elements": []}]
-        thread, schema = self._connection.session_id, self._native_schema()
+        thread, schema = self._connection.bound.executor_session_id, self._native_schema()
         request = self._server.send("turn/start", {"threadId": thread, "input": prompt, "outputSchema": schema})
         is_over = False
         try:
@@ -240,7 +241,7 @@ class CodexConversation:
                     self._turn_id = await self._server.response(request, "turn/start", _id_of_turn)
                 # Until the turn is active, the server refuses an interrupt.
                 await self._server.serve_until(lambda: self._is_active or self._turn is not None)
-                turn = {"threadId": self._connection.session_id, "turnId": self._turn_id}
+                turn = {"threadId": self._connection.bound.executor_session_id, "turnId": self._turn_id}
                 with suppress(AgentRefused):  # it has just ended by itself
                     await self._server.call("turn/interrupt", turn, bool)
                 await self._server.serve_until(lambda: self._turn is not None)
@@ -264,7 +265,7 @@ class CodexConversation:
     async def _take_other(self, method: str, params: JsonDocument) -> None:
         """Take a notification that names another turn, or none."""
         thread = params.get("threadId")
-        is_of_thread = not isinstance(thread, str) or thread == self._connection.session_id
+        is_of_thread = not isinstance(thread, str) or thread == self._connection.bound.executor_session_id
         if method == "turn/completed" and is_of_thread:
             why = f"its turn is not {shown(self._turn_id)}, which is the one of the thread"
             raise Unreadable(self._server.name, method, f"{why}: {shown(params)}")

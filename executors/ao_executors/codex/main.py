@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 from ao_executors import VERSION
 from ao_executors.codex.config import CONFIG_SCHEMA, SECRETS, SETTINGS
 from ao_executors.core import Executor, RunContext, Task, converse, serve
+from ao_executors.core.described import capabilities
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -16,19 +17,10 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = {
     "agent_types": ["autonomous"],
-    "capabilities": {
-        "resume": True,
-        "multi_turn": True,
-        "prepare": True,
-        "cancel": True,
-        "check": True,
-        "streaming": True,
-        "input": True,
-        "output_schema": {
-            "strategies": ["prompt", "extract", "native"],
-            "formats": ["agent_response"],
-        },
-    },
+    "capabilities": capabilities(
+        *("resume", "multi_turn", "prepare", "cancel", "check", "streaming", "input"),
+        strategies=("prompt", "extract", "native"),
+    ),
     "config_schema": CONFIG_SCHEMA,
     "secrets": list(SECRETS),
     "environment": list(SETTINGS),

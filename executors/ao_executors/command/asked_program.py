@@ -8,7 +8,6 @@ import re
 import signal
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -43,7 +42,7 @@ async def perform_by_program(task: Task) -> Result:
         RunFailed: The program is missing or fails, its session is not known or busy, or its answer does not satisfy the
             contract.
     """
-    config = _ProgramConfig.read(task.config)
+    config = _ProgramConfig(task.config)
     with ExitStack() as held:
         program = _AskedProgram(task, config, held)
         if task.invocation.mode == "resume":
@@ -73,7 +72,7 @@ class _AskedProgram:
         if self._config.resume_argv is None:
             message = "the program cannot resume a session: executor_config has no resume_argv; start a new session"
             raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["resume"]})
-        file = Path((self._config.session_file or ".").replace(SESSION_ID, session)).expanduser()
+        file = Path(self._config.session_file.replace(SESSION_ID, session)).expanduser()
         if not _SESSION.fullmatch(session) or not Path(self._task.project_dir, file).exists():
             message = f"unknown session {session!r}; pass the executor_session_id of the last session_bound event"
             raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
@@ -128,13 +127,11 @@ class _AskedProgram:
         return argv[0], ended
 
     def _learn_session(self, ended: ProgramEnded) -> None:
-        """Find the program's session id, which may change with each answer.
-
-        Text on stdout is not searched, because it comes from the model.
-        """
+        """Find the program's session id, which may change with each answer."""
         pattern = self._config.session_pattern
         if pattern is None or self._config.resume_argv is None:
             return
+        # Text on stdout is not searched, because it comes from the model.
         places = [ended.stderr, ended.stdout] if self._config.answer_path else [ended.stderr]
         try:
             matches = (_search(pattern, _text_of(place.kept)) for place in places)
@@ -149,45 +146,29 @@ class _AskedProgram:
             self._task.events.warn(message)
 
 
-@dataclass(frozen=True, slots=True)
 class _ProgramConfig:
-    """An `executor_config` that satisfies its schema, with further checks that a schema cannot express."""
+    """An `executor_config` that satisfies its schema, with further checks that a schema cannot express.
 
-    argv: list[str]
-    resume_argv: list[str] | None
-    session_pattern: re.Pattern[str] | None
-    session_file: str | None
-    answer_path: list[str]
-    exit_codes: dict[str, str]
-    error_patterns: list[tuple[re.Pattern[str], ErrorType]]
-    install_hint: str
+    Raises:
+        RunFailed: A regular expression is not valid, or the configuration does not identify sessions.
+    """
 
-    @classmethod
-    def read(cls, config: Mapping[str, Any]) -> "_ProgramConfig":
-        """Return the configuration.
-
-        Raises:
-            RunFailed: A regular expression is not valid, or the configuration does not identify sessions.
-        """
-        argv = config["argv"]  # the config_schema guarantees the types here and below
-        resume_argv = config.get("resume_argv")
+    def __init__(self, config: Mapping[str, Any]) -> None:
         session_pattern = config.get("session_pattern")
-        if resume_argv is not None:
-            if not any(SESSION_ID in argument for argument in resume_argv[1:]):
-                raise _invalid("resume_argv", f"has no {SESSION_ID}: the newest session may be another run's; add it")
-            if session_pattern is None and not any(SESSION_ID in argument for argument in argv[1:]):
-                raise _invalid("argv", f"has no {SESSION_ID}, and no session_pattern finds one; add one of them")
+        self.argv: list[str] = config["argv"]
+        self.resume_argv: list[str] | None = config.get("resume_argv")
+        self.session_pattern = _compiled("session_pattern", session_pattern, groups=1) if session_pattern else None
+        self.session_file: str = config.get("session_file", ".")
+        self.install_hint: str = config.get("install_hint", "install it, or name its path in executor_config.argv")
+        self.answer_path: list[str] = config.get("output", "text").split(".")[1:]
+        self._exit_codes: dict[str, str] = config.get("exit_codes", {})
         patterns = config.get("error_patterns", {})
-        return cls(
-            argv,
-            resume_argv,
-            None if session_pattern is None else _compiled("session_pattern", session_pattern, groups=1),
-            config.get("session_file"),
-            config.get("output", "text").split(".")[1:],
-            config.get("exit_codes", {}),
-            [(_compiled("error_patterns", text), ErrorType(kind)) for text, kind in patterns.items()],
-            config.get("install_hint", "install it, or name its path in executor_config.argv"),
-        )
+        self._error_patterns = [(_compiled("error_patterns", text), ErrorType(patterns[text])) for text in patterns]
+        if self.resume_argv is not None:
+            if not any(SESSION_ID in argument for argument in self.resume_argv[1:]):
+                raise _invalid("resume_argv", f"has no {SESSION_ID}: the newest session may be another run's; add it")
+            if session_pattern is None and not any(SESSION_ID in argument for argument in self.argv[1:]):
+                raise _invalid("argv", f"has no {SESSION_ID}, and no session_pattern finds one; add one of them")
 
     def not_started(self, name: str, reason: str) -> RunFailed:
         """Return the failure of a program that cannot be started."""
@@ -218,7 +199,7 @@ class _ProgramConfig:
         stderr, code = _text_of(ended.stderr.kept), ended.return_code
         complaint = (stderr or _text_of(ended.stdout.kept) or "it printed nothing")[-_SHOWN_CHARACTERS:]
         message = f"{name} {f'exited with {code}' if code > 0 else f'died of signal {-code}'}: {complaint}"
-        for pattern, error_type in self.error_patterns:
+        for pattern, error_type in self._error_patterns:
             try:
                 match = _search(pattern, stderr)
             except TimeoutError as error:
@@ -229,7 +210,7 @@ class _ProgramConfig:
                 with suppress(ValueError):  # no such group, or no number in it
                     extra[_DELAY] = float(match.groupdict().get(_DELAY) or "")
                 return RunFailed(error_type, message, origin="provider", extra=extra)
-        if known := self.exit_codes.get(str(code)):
+        if known := self._exit_codes.get(str(code)):
             return RunFailed(ErrorType(known), message, origin="provider")
         return RunFailed(ErrorType.TOOL_FAILED, message, origin="tool")
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
 from ao_executors.core import Executor, Task, serve
-from ao_executors.core.config_fields import argv, fields, table, text
+from ao_executors.core.described import argv, capabilities, fields, table, text
 from ao_protocol.errors import REFUSALS, RUNNER_ONLY, ErrorType
 
 if TYPE_CHECKING:
@@ -15,11 +15,7 @@ _OF_PROGRAMS: Final = {
 }
 
 DESCRIPTION: Final = {
-    "capabilities": {
-        "resume": True,
-        "cancel": True,
-        "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]},
-    },
+    "capabilities": capabilities("resume", "cancel", strategies=("system_prompt", "prompt", "extract")),
     "config_schema": fields(
         {
             "argv": argv(

@@ -1,7 +1,7 @@
 """Programs with pipes, for executors. When the block of a program is left, none of its processes remains.
 
 Public API for executors that start programs: `Program` for one that converses, `ProgramRun` for one that runs to its
-end, `capture`, `Captured`, `ProgramEnded`, `find_executable`, `not_started` and `MAX_ARGUMENT_BYTES`.
+end, `capture`, `lines_of`, `Captured`, `ProgramEnded`, `find_executable`, `not_started` and `MAX_ARGUMENT_BYTES`.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,13 @@ from typing import IO, Final, Self
 from ao_executors.core.executor import RunFailed, Task
 from ao_lifeline import CANNOT_START, COMPLAINT, IS_THERE, KILL_ALL, tied
 from ao_protocol.errors import ErrorType
+from ao_protocol.framing import LineSplitter, LineTooLong
 
 MAX_ARGUMENT_BYTES: Final = 128 * 1024 - 1
 """The longest single argument that Linux accepts (MAX_ARG_STRLEN, with the closing NUL)."""
 _TERMINATE_SHARE: Final = 0.7
 """The part of the clean-up time between SIGTERM and SIGKILL."""
-_CHUNK_BYTES: Final = 64 * 1024
+_CHUNK_BYTES: Final = 256 * 1024
 _KILL_SECONDS: Final = 2.0
 
 
@@ -67,6 +68,22 @@ async def capture(
         if len(kept) > 2 * max_bytes:
             del kept[:-max_bytes]
     return Captured(bytes(kept[-max_bytes:]) if max_bytes else b"", total)
+
+
+async def lines_of(stream: asyncio.StreamReader, max_line_bytes: int) -> AsyncIterator[bytes | LineTooLong]:
+    """Read the lines of a stream. A last line without a line end is dropped.
+
+    Args:
+        stream: The stream, such as `Program.stdout`.
+        max_line_bytes: The length of the longest line that is kept.
+
+    Yields:
+        Each line without its end; `LineTooLong` in place of one that is longer.
+    """
+    splitter = LineSplitter(max_line_bytes)
+    while chunk := await stream.read(_CHUNK_BYTES):
+        for line in splitter.feed(chunk):
+            yield line
 
 
 class Program:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
 from ao_executors.core import Executor, Task, serve
-from ao_executors.core.config_fields import fields, integer, number, path, variables
+from ao_executors.core.described import capabilities, fields, integer, number, path, variables
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
@@ -13,7 +13,7 @@ DEFAULT_MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
 
 DESCRIPTION: Final = {
     "agent_types": ["procedural"],
-    "capabilities": {"cancel": True, "output_schema": {"strategies": ["extract"], "formats": ["agent_response"]}},
+    "capabilities": capabilities("cancel", strategies=("extract",)),
     "config_schema": fields(
         {
             "commands_dir": path("Folder of the blueprint's command. Default: the project directory."),

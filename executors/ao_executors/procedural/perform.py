@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from ao_executors.core import Emitter, RunFailed, Task
 from ao_executors.core.program import ProgramEnded, ProgramRun, not_started
-from ao_executors.procedural.command_line import Command, NotAnArgument, arguments_of, find_command
+from ao_executors.procedural.command_line import Command, arguments_of, find_command, problems_with
 from ao_protocol.contracts import (
     Accepted,
     AgentResponseFormat,
@@ -44,17 +44,16 @@ async def perform_command(task: Task, default_max_output_bytes: int) -> Result:
         RunFailed: The parameters cannot be arguments, the command is missing or took too long, or its output does not
             satisfy the output contract.
     """
-    try:
-        arguments = arguments_of(task.invocation.parameters)
-    except NotAnArgument as error:
-        texts = list(map(str, error.problems))
-        details = {"validation_errors": texts, "schema": parameters_schema_for(task.invocation)}
-        extra = {"validation_errors": texts, "details": details}
-        raise RunFailed(ErrorType.PARAMETERS_VALIDATION_FAILED, str(error), origin="caller", extra=extra) from error
+    parameters = task.invocation.parameters
+    if problems := problems_with(parameters):
+        details = {"validation_errors": problems, "schema": parameters_schema_for(task.invocation)}
+        message = f"the parameters cannot be arguments: {'; '.join(problems)}"
+        extra = {"validation_errors": problems, "details": details}
+        raise RunFailed(ErrorType.PARAMETERS_VALIDATION_FAILED, message, origin="caller", extra=extra)
     folder = Path(str(task.config.get("commands_dir", task.project_dir)))
     command = find_command(task.invocation.agent_blueprint, folder)
     seconds = task.config.get("timeout_seconds")
-    argv = [str(command.program), *command.arguments, *arguments]
+    argv = [str(command.program), *command.arguments, *arguments_of(parameters)]
     max_output_bytes = task.config.get("max_output_bytes", default_max_output_bytes)
     try:
         async with asyncio.timeout(seconds) as deadline:

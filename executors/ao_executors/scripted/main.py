@@ -6,21 +6,17 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
 from ao_executors.core import Executor, Task, serve
-from ao_executors.core.config_fields import fields, path
+from ao_executors.core.described import capabilities, fields, path
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
 
 DESCRIPTION: Final = {
-    "capabilities": {
-        "resume": True,
-        "multi_turn": True,
-        "cancel": True,
-        "input": True,
-        "input_parking": True,
-        "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]},
-    },
+    "capabilities": capabilities(
+        *("resume", "multi_turn", "cancel", "input", "input_parking"),
+        strategies=("system_prompt", "prompt", "extract"),
+    ),
     "config_schema": fields(
         {
             "script": SCRIPT_SCHEMA,

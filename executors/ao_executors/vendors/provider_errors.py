@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ao_executors.core import RunFailed
-from ao_executors.core.config_fields import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
+from ao_executors.core.described import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
 from ao_protocol.errors import RETRYABLE, ErrorType
-from ao_protocol.events import RetryError, RetryScheduled
+
+if TYPE_CHECKING:  # descriptions of agents need the error types before `run_started`
+    from ao_protocol.events import RetryScheduled
 
 _BY_STATUS: Final = {
     401: ErrorType.AUTHENTICATION_FAILED,
@@ -18,6 +20,16 @@ _BY_STATUS: Final = {
     413: ErrorType.CONTEXT_WINDOW_EXCEEDED,
     429: ErrorType.RATE_LIMITED,
 }
+CLAUDE_ERRORS: Final = {
+    "authentication_failed": ErrorType.AUTHENTICATION_FAILED,
+    "billing_error": ErrorType.QUOTA_EXCEEDED,
+    "rate_limit": ErrorType.RATE_LIMITED,
+    "model_not_found": ErrorType.MODEL_NOT_FOUND,
+    "max_output_tokens": ErrorType.OUTPUT_TRUNCATED,
+    "server_error": ErrorType.PROVIDER_UNAVAILABLE,
+    "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
+}
+"""By the name that the Claude CLI gives to an error."""
 _ORIGINS: Final = {
     ErrorType.AUTHENTICATION_FAILED: "caller",
     ErrorType.PERMISSION_DENIED: "caller",
@@ -60,7 +72,7 @@ class RetryPolicy:
         """The number of retries for the program: one more, because it reports a delay only with a retry."""
         return self.max_retries + 1
 
-    def event_for(self, failed: RunFailed, attempt: int, delay_seconds: float) -> RetryScheduled:
+    def event_for(self, failed: RunFailed, attempt: int, delay_seconds: float) -> "RetryScheduled":
         """Return the event for a retry after an error, which is given as the failure that it would be.
 
         Raises:
@@ -68,5 +80,7 @@ class RetryPolicy:
         """
         if failed.error_type not in RETRYABLE or attempt > self.max_retries or delay_seconds > self.max_delay_seconds:
             raise failed
+        from ao_protocol.events import RetryError, RetryScheduled
+
         error = RetryError(type=failed.error_type, message=failed.message)
         return RetryScheduled(error=error, attempt=attempt, delay_seconds=delay_seconds)

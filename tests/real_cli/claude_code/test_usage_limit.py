@@ -134,7 +134,7 @@ def test_an_answer_that_is_paid_beyond_the_limit_is_an_answer(start_claude: Star
 def explained(**info: object) -> RunFailed:
     """Return a rate limit, explained by a report of the CLI at 1,000 seconds after the epoch."""
     limit = UsageLimit(now=lambda: 1000.5)
-    limit.update(RateLimitInfo(**{"status": "rejected", **info}))  # type: ignore[arg-type]  # as the CLI writes it
+    limit.info = RateLimitInfo(**{"status": "rejected", **info})  # type: ignore[arg-type]  # as the CLI writes it
     return limit.explain(RunFailed(ErrorType.RATE_LIMITED, "Not now.", origin="provider"))
 
 
@@ -155,6 +155,6 @@ def test_a_reset_that_is_no_time_is_left_out(resets_at: int | None) -> None:
 
 def test_a_failure_that_is_not_of_the_limit_stays_as_it_is() -> None:
     limit = UsageLimit()
-    limit.update(RateLimitInfo(status="rejected", resets_at=1010, rate_limit_type="five_hour"))
+    limit.info = RateLimitInfo(status="rejected", resets_at=1010, rate_limit_type="five_hour")
     failure = RunFailed(ErrorType.PROVIDER_UNAVAILABLE, "Down.", origin="provider")
     assert limit.explain(failure) is failure

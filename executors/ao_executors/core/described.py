@@ -1,6 +1,6 @@
-"""The fields of an `executor_config`: one call each in the `config_schema` of an executor. Internal.
+"""Parts of a description: the capabilities of an executor, and the fields of its `executor_config`. Internal.
 
-Each function returns the JSON Schema of one field. Further keywords of the schema, such as `default`, can be given.
+Each function for a field returns its JSON Schema. Further keywords of the schema, such as `default`, can be given.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +11,11 @@ _Number = TypeVar("_Number", int, float)
 
 DEFAULT_MAX_API_RETRIES: Final = 4
 DEFAULT_MAX_RETRY_DELAY_SECONDS: Final = 60.0
+
+
+def capabilities(*names: str, strategies: Iterable[str]) -> dict[str, object]:
+    """Return the capabilities of an executor that has those that are named, and keeps contracts by the strategies."""
+    return {**dict.fromkeys(names, True), "output_schema": {"strategies": [*strategies], "formats": ["agent_response"]}}
 
 
 def fields(properties: Mapping[str, Schema], required: Iterable[str] = ()) -> Schema:
