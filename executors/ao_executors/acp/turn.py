@@ -6,7 +6,7 @@ from typing import Final
 
 from ao_executors.acp.agents import Agent
 from ao_executors.acp.failures import failure_of_refusal, patience_of
-from ao_executors.acp.messages import Messages
+from ao_executors.acp.messages import ChunkedMessages
 from ao_executors.acp.permissions import CANCELLED, Permissions
 from ao_executors.acp.session import Session
 from ao_executors.acp.tools import ToolCalls
@@ -33,7 +33,8 @@ class Conversation:
         self._task = task
         self._session = session
         self._usage = usage
-        self._messages = Messages(task.events, streams=task.contract is None and config.get("streaming", True))
+        holds_back, streams = task.contract is not None, config.get("streaming", True)
+        self._messages = ChunkedMessages(task.events, holds_back=holds_back, streams=streams)
         self._tools = ToolCalls(task.events)
         self._permissions = Permissions(task, self._tools)
         self._preface = session.preface
@@ -59,7 +60,7 @@ class Conversation:
             if self._usage.is_known:
                 self._task.events.emit(Usage(**self._usage.figures().model_dump()))
         self._tools.close("failed", "the turn ended, and the agent did not report the end of the call")
-        answer = self._messages.answer(end_of_turn(response))
+        answer = self._messages.end(end_of_turn(response))
         if not answer.text and self._tools.last_denial is not None:  # some agents end a turn like this
             message = f"the agent ended its turn without an answer after a denied tool call: {self._tools.last_denial}"
             raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller")
@@ -111,7 +112,7 @@ class Conversation:
         match update.get("sessionUpdate"):
             case "agent_message_chunk":
                 self._usage.take_update(update)
-                self._messages.add(update)
+                self._messages.add_chunk(update)
             case "tool_call" | "tool_call_update":
                 self._messages.end_message()
                 self._tools.take(update)

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE
 from ao_executors.claude_code.sdk import AssistantMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
-from ao_executors.core import Answer, Emitter, MessageStream, RunFailed
+from ao_executors.core import Answer, Emitter, RunFailed
+from ao_executors.vendors.turn_messages import TurnMessages
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
 
@@ -31,30 +32,23 @@ _PLAIN_COMMAND: Final = re.compile(r"([A-Za-z][\w+-]*)( [\w+:,@-][\w.+:,@=-]*)*"
 
 
 class Transcript:
-    """The messages of a turn. The CLI sends a message block by block under one message id.
+    """The messages in the CLI's output, which sends one block by block under one message id.
 
-    A block becomes an event at once, and its pieces before it if the CLI sends them. With `holds_back`, a message
-    becomes an event when another message or a tool call follows: the last message of a turn is the answer, and an
-    invalid answer must not appear in an event (AOX-175). The CLI sends no pieces then.
+    Each block of text becomes an event, and its pieces before it if the CLI sends them. With `holds_back`, it does not.
     """
 
     def __init__(self, events: Emitter, *, holds_back: bool) -> None:
         self.api_error: str | None = None
-        self._events = events
-        self._holds_back = holds_back
-        self._message_id = ""
-        self._texts: list[str] = []
-        self._unsaid: list[str] = []
-        self._said_ids: set[str] = set()
-        self._continues = False
-        self._streamed_id = ""
-        self._stream: MessageStream | None = None
+        self._messages = TurnMessages(events, holds_back=holds_back)
+        self._used_ids: set[str] = set()
+        self.begin_turn()
 
     def begin_turn(self) -> None:
         """Forget the previous message."""
         self.api_error = None
-        self._message_id, self._texts, self._unsaid, self._continues = "", [], [], False
-        self._stream = None
+        self._messages.begin_turn()
+        self._message_id, self._streamed_id, self._continues = "", "", False
+        self._block_id: str | None = None
 
     def stream(self, event: Mapping[str, Any]) -> None:
         """Process an event of the model's stream, of which the pieces of text are reported."""
@@ -65,15 +59,13 @@ class Transcript:
             case {"type": "content_block_start"}:
                 self.end_stream()
             case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
-                if self._stream is None:
-                    self._stream = MessageStream(self._events, self._unused_id(self._streamed_id))
-                self._stream.add(text)
+                self._block_id = self._block_id or self._unused_id(self._streamed_id)
+                self._messages.add_piece(self._block_id, text)
 
-    def end_stream(self, text: str | None = None) -> None:
-        """End a block whose pieces are reported. Without `text` it broke off, and the pieces are all of it."""
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.end(text)
+    def end_stream(self) -> None:
+        """End a block whose pieces are reported, and which broke off."""
+        self._messages.end_pieces()
+        self._block_id = None
 
     def add(self, message: AssistantMessage) -> None:
         """Add one block. A message by which the CLI reports an API error only sets `api_error`."""
@@ -85,63 +77,36 @@ class Transcript:
             return
         self.api_error = None
         if message_id != self._message_id and not self._continues:
-            self._show()
-            self._texts = []
+            self._messages.begin_message()
         self._message_id, self._continues = message_id, False
         for block in message.content:
             if isinstance(block, TextBlock):
-                self._texts.append(block.text)
-                if self._stream is not None:
-                    self.end_stream(block.text)
-                    continue
-                self._unsaid.append(block.text)
-                if not self._holds_back:
-                    self._show()
+                self._messages.add(self._block_id or self._unused_id(message_id), block.text)
+                self._block_id = None
             elif isinstance(block, ToolUseBlock) and block.name == OUTPUT_TOOL:
-                self._withhold()
+                self._messages.begin_turn()  # the message may contain an invalid answer
             elif isinstance(block, ToolUseBlock):
                 self.end_stream()
-                self._show()
-                self._texts = []
+                self._messages.begin_message()
 
     def add_user(self, message: UserMessage) -> None:
         """Record whether the CLI asked the model to continue a message that was cut off, or rejected its answer."""
         texts = [block.text for block in message.content if isinstance(block, TextBlock)]
         self._continues = any(text.startswith(_CONTINUATION) for text in texts)
         if any(text.startswith(_NUDGE) for text in texts):
-            self._withhold()
+            self._messages.begin_turn()
 
     def answer(self, stop_reason: str, native: NativeOutput | None = None) -> Answer:
         """Return the last message of the turn, with the structured output if `native` is given."""
         self.end_stream()
-        text = "".join(self._texts)
-        return Answer(
-            text=text,
-            message_id=self._unused_id(self._message_id),
-            # For a caller, the call of the output tool is the end of the turn.
-            stop_reason="end_turn" if native is not None else stop_reason,
-            truncated=stop_reason == "max_tokens",
-            native=native,
-            is_said=bool(text) and not self._unsaid,
-        )
-
-    def _withhold(self) -> None:
-        """Forget the message so far: it may contain an invalid answer, which must not appear in an event."""
-        self._texts, self._unsaid = [], []
-
-    def _show(self) -> None:
-        """Emit the text that was not emitted yet."""
-        if text := "".join(self._unsaid):
-            MessageStream(self._events, self._unused_id(self._message_id)).end(text)
-        self._unsaid = []
+        return self._messages.answer(stop_reason, native)
 
     def _unused_id(self, message_id: str) -> str:
         """Return a message id that is unique in the run (AOX-083): one message may become several events."""
-        base = message_id or "msg"
-        number = 1
-        while (unused := base if number == 1 else f"{base}.{number}") in self._said_ids:
+        base, number = message_id or "msg", 1
+        while (unused := base if number == 1 else f"{base}.{number}") in self._used_ids:
             number += 1
-        self._said_ids.add(unused)
+        self._used_ids.add(unused)
         return unused
 
 

@@ -292,7 +292,7 @@ class CodexConversation:
 
     def _finish(self, item: JsonDocument) -> None:
         if item["type"] == "agentMessage":
-            self._transcript.add(item["id"], item["text"], is_commentary=item.get("phase") == "commentary")
+            self._transcript.add_message(item["id"], item["text"], is_commentary=item.get("phase") == "commentary")
         else:
             self._tools.finish_item(item)
 
@@ -345,11 +345,11 @@ class CodexConversation:
 
     def _end_turn(self, turn: JsonDocument) -> Answer:
         if turn["status"] == "completed":
-            return self._transcript.answer(is_native=is_native(self._task))
+            return self._transcript.end("end_turn", is_native=is_native(self._task))
         error = turn.get("error") or {"message": f"the turn was {shown(turn['status'])}"}
         failed = failure_of(error, self._retries.after)
         if failed.error_type is ErrorType.OUTPUT_TRUNCATED:
-            return self._transcript.answer(is_native=is_native(self._task), truncated=True)
+            return self._transcript.end("max_tokens", is_native=is_native(self._task))
         if is_native(self._task) and any(words in error["message"] for words in _REFUSED_SCHEMA):
             message = (
                 f"the provider does not take this schema as native output ({failed.message}); use another strategy"

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from ao_executors.core import Answer, Emitter, MessageStream
+from ao_executors.core import Answer, Emitter
 from ao_executors.core.foreign_json import read_json, text_of
+from ao_executors.vendors.turn_messages import TurnMessages
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.framing import NotIJson, decode_object
 
@@ -35,75 +37,39 @@ _DENIED: Final = (
 )
 
 
-class Transcript:
-    """The messages of a turn.
-
-    Without `holds_back`, a message becomes an event at once, and its pieces do with `streams`. With it, a message
-    becomes an event when another message or a tool call follows: the last message of a turn is the answer, and an
-    invalid answer must not appear in an event (AOX-175). Then the messages of one response of the API are one, except
-    for what the model marks as commentary.
-    """
-
-    def __init__(self, events: Emitter, *, holds_back: bool, streams: bool) -> None:
-        self._events = events
-        self._holds_back = holds_back
-        self._streams_pieces = streams and not holds_back
-        self._streams: dict[str, MessageStream] = {}
-        self._last: tuple[str, str] | None = None
-        self._is_said = False
-        self._continues = False
+class Transcript(TurnMessages):
+    """The messages of a turn. Those of one response of the API that are held back are one, except for commentary."""
 
     def begin_turn(self) -> None:
-        """Forget the previous turn."""
-        self._streams, self._last, self._is_said, self._continues = {}, None, False, False
+        """Forget the messages so far."""
+        super().begin_turn()
+        self._continues = False
 
     def end_response(self) -> None:
         """End a response of the API: the next message is another one."""
         self._continues = False
 
-    def add_piece(self, message_id: str, text: str) -> None:
-        """Add a piece of a message that is being written."""
-        if self._streams_pieces:
-            self._streams.setdefault(message_id, MessageStream(self._events, message_id)).add(text)
-
-    def add(self, message_id: str, text: str, *, is_commentary: bool) -> None:
+    def add_message(self, message_id: str, text: str, *, is_commentary: bool) -> None:
         """Add a whole message."""
-        if self._continues and self._last is not None:
-            message_id, text = self._last[0], self._last[1] + text
-        else:
-            self.show()
-        self._last, self._is_said = (message_id, text), False
-        self._continues = self._holds_back and not is_commentary
-        if not self._holds_back:
-            self.show()
+        if not self._continues:
+            self.begin_message()
+        self.add(message_id, text)
+        self._continues = self.holds_back and not is_commentary
 
     def show(self) -> None:
-        """Emit the message that was not emitted yet."""
-        if self._last is not None and self._last[1] and not self._is_said:
-            message_id, text = self._last
-            self._streams.pop(message_id, MessageStream(self._events, message_id)).end(text)
-            self._is_said, self._continues = True, False
+        """Write what is held back of the message."""
+        super().show()
+        self._continues = False
 
     def abandon(self) -> None:
-        """End the messages that a broken stream has cut off: the model is asked again.
-
-        Their pieces are followed by what there is of the message (AOX-079).
-        """
-        for stream in self._streams.values():
-            stream.end()
+        """End the messages that a broken stream has cut off: the model is asked again."""
+        self.end_pieces()
         self.begin_turn()
 
-    def answer(self, *, is_native: bool, truncated: bool = False) -> Answer:
+    def end(self, stop_reason: str, *, is_native: bool) -> Answer:
         """Return the last message of the turn, as structured output with `is_native` if it is JSON."""
-        message_id, text = self._last or ("msg", "")
-        return Answer(
-            text=text,
-            message_id=message_id,
-            stop_reason="max_tokens" if truncated else "end_turn",
-            truncated=truncated,
-            native=_structured(text) if is_native else None,
-            is_said=self._is_said,
-        )
+        answer = self.answer(stop_reason)
+        return replace(answer, native=_structured(answer.text)) if is_native else answer
 
 
 def _structured(text: str) -> NativeOutput | None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_executors.core.emitter import Emitter, EventTooLarge, shrink
+from ao_executors.core.emitter import Emitter, EventTooLarge
+from ao_executors.core.fitting import shortened_line
 from ao_protocol.events import (
     Heartbeat,
     Log,
@@ -267,7 +268,8 @@ LIMIT = 4096
 
 
 def shrunk(event_type: str, **fields: object) -> dict[str, Any]:
-    line = shrink({"event_type": event_type, "seq": 1, **fields}, LIMIT)
+    line = shortened_line({"event_type": event_type, "seq": 1, **fields}, LIMIT)
+    assert line is not None
     assert len(line) <= LIMIT
     assert line.endswith(b"\n")
     document: dict[str, Any] = json.loads(line)
@@ -304,14 +306,16 @@ def test_two_large_fields_are_both_cut() -> None:
 
 
 @pytest.mark.requirement("AOX-029")
-def test_data_under_a_contract_is_never_cut() -> None:
+def test_data_under_a_contract_is_never_cut(events: Emitter) -> None:
+    events.max_event_bytes = LIMIT
     with pytest.raises(EventTooLarge, match=r"the result event has \d+ bytes and 4096 are allowed"):
-        shrink({"event_type": "result", "result_text": None, "result_data": "x" * LIMIT}, LIMIT)
+        events.emit_fields("result", {"result_text": None, "result_data": "x" * LIMIT})
 
 
-def test_a_vendors_event_is_not_cut() -> None:
+def test_a_vendors_event_is_not_cut(events: Emitter) -> None:
+    events.max_event_bytes = LIMIT
     with pytest.raises(EventTooLarge):
-        shrink({"event_type": "_vendor/x", "text": "x" * LIMIT}, LIMIT)
+        events.emit_fields("_vendor/x", {"text": "x" * LIMIT})
 
 
 def failure(**error: object) -> dict[str, Any]:
