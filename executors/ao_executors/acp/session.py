@@ -16,11 +16,10 @@ from ao_executors.acp.launch import Launch
 from ao_executors.acp.mcp_check import usable_servers
 from ao_executors.core import RunFailed, Task
 from ao_executors.core.conversation import occupy
-from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in, shown
 from ao_executors.core.json_rpc import AgentRefused, Peer, Take, running
 from ao_executors.core.program import Program
-from ao_executors.vendors.agent_cli import temporary_folder
+from ao_executors.vendors.agent_cli import earlier_session, temporary_folder
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound
 
@@ -70,7 +69,7 @@ async def opened_session(agent: Agent, task: Task, take: Take) -> AsyncIterator[
     async with temporary_folder("ao-acp-") as folder:
         launch = Launch.of(agent, task, Path(folder))
         with ExitStack() as held:
-            earlier = _earlier_session(task)
+            earlier = earlier_session(task, "the agent")
             if earlier is not None:
                 held.enter_context(occupy(f"acp {agent.name}", earlier))
             async with running(_program(launch, task)) as peer:
@@ -83,20 +82,6 @@ async def opened_session(agent: Agent, task: Task, take: Take) -> AsyncIterator[
                 task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
                 await _set_mode(opening, session_id, state)
                 yield Session(peer, session_id, launch.preface if earlier is None else "")
-
-
-def _earlier_session(task: Task) -> str | None:
-    """Return the agent's id of the session that the run continues; None for a new session.
-
-    Raises:
-        RunFailed: The invocation is of version 2.x and names none (`session_not_found`).
-    """
-    if task.invocation.mode != "resume":
-        return None
-    if not task.invocation.executor_session_id:
-        message = "version 2.x names no session of the agent; resume with executor_session_id of version 3.0"
-        raise refused(ErrorType.SESSION_NOT_FOUND, message)
-    return task.invocation.executor_session_id
 
 
 def _program(launch: Launch, task: Task) -> Program:

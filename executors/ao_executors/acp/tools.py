@@ -70,10 +70,11 @@ class ToolCalls:
         status = call.known.get("status")
         if call.known.get("rawInput") or status in _BEGUN:
             self._start(call)
-        if status == "completed" and call.why_denied is None:
+        if status == "completed":
             self._finish(call, "completed", tool_output=call.output)
-        elif status == "completed" or status == "failed":  # noqa: PLR1714  # reads as the table
-            self._fail(call)
+        elif status == "failed":
+            error = call.output if isinstance(call.output, str) else "\n".join(call.texts) or None
+            self._finish(call, "cancelled" if self.is_cancelled else "failed", error=error)
 
     def start(self, call_id: object) -> None:
         """Write the start of a call whose permission is asked, if it is not written."""
@@ -96,22 +97,15 @@ class ToolCalls:
         for call in self._calls.values():
             if not call.is_finished:
                 self._start(call)
-                denied = call.why_denied
-                if denied is None and status == "failed":
+                if call.why_denied is None and status == "failed":
                     self._events.warn(f"{call.name}: {reason}: {call.tool_input}"[:1000])
-                self._finish(call, "denied" if denied else status, error=denied or reason)
-
-    def _fail(self, call: _Call) -> None:
-        if call.why_denied is not None:
-            self._finish(call, "denied", error=call.why_denied)
-        else:
-            output = call.output
-            status = "cancelled" if self.is_cancelled else "failed"
-            self._finish(call, status, error=output if isinstance(output, str) else "\n".join(call.texts) or None)
+                self._finish(call, status, error=reason)
 
     def _start(self, call: _Call) -> None:
         self._events.start_tool(call.call_id, call.name, call.tool_input)
 
     def _finish(self, call: _Call, status: str, **outcome: object) -> None:
         call.is_finished = True
+        if call.why_denied is not None:
+            status, outcome = "denied", {"error": call.why_denied}
         self._events.finish_tool(call.call_id, status, tool_input=call.tool_input, **outcome)

@@ -21,6 +21,7 @@ from ao_executors.core.described import lowest
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import JsonDocument, Unreadable, readable, shown, text_of
 from ao_executors.core.json_rpc import AgentRefused, Peer
+from ao_executors.vendors.agent_cli import earlier_session
 from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
 from ao_protocol.contracts import JsonFormat, native_schema
 from ao_protocol.errors import ErrorType
@@ -72,12 +73,9 @@ class _Early:
 
 async def _open_thread(context: RunContext, server: Peer, configured: Iterable[str]) -> SessionBound:
     parameters = thread_parameters(context, configured)
-    if context.invocation.mode != "resume":
-        return await _bound(context, server, "thread/start", parameters | {"experimentalRawEvents": True})
-    session = context.invocation.executor_session_id
+    session = earlier_session(context, "the CLI")
     if session is None:
-        message = "version 2.x names no session of the CLI; resume with executor_session_id of version 3.0"
-        raise refused(ErrorType.SESSION_NOT_FOUND, message)
+        return await _bound(context, server, "thread/start", parameters | {"experimentalRawEvents": True})
     return await _bound(context, server, "thread/resume", parameters | {"threadId": session, "excludeTurns": True})
 
 

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 
-from ao_executors.core import RunFailed
+from ao_executors.core import RunContext, RunFailed
+from ao_executors.core.executor import refused
 from ao_lifeline.removal import remove_tree
 from ao_protocol.errors import ErrorType
 
@@ -69,6 +70,20 @@ def credential_problems(variables: Iterable[str], remedy: str, login_file: Path 
 def home_folder(variable: str, usual: str) -> Path:
     """Return the folder of a program: that in a variable, else the usual one in the user's home."""
     return Path(os.environ.get(variable) or Path(os.environ.get("HOME", "/")) / usual)
+
+
+def earlier_session(context: RunContext, whose: str) -> str | None:
+    """Return the program's id of the session that a run continues; None for a new session.
+
+    Raises:
+        RunFailed: The invocation is of version 2.x and names none (`session_not_found`).
+    """
+    if context.invocation.mode != "resume":
+        return None
+    if not context.invocation.executor_session_id:
+        message = f"version 2.x names no session of {whose}; resume with executor_session_id of version 3.0"
+        raise refused(ErrorType.SESSION_NOT_FOUND, message)
+    return context.invocation.executor_session_id
 
 
 @asynccontextmanager
