@@ -17,7 +17,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ao_executors.claude_code.cli import CLAUDE
+from ao_executors.claude_code.claude_process import CLAUDE
 from ao_model_simulator import ModelSimulator, Script, claude_environment
 
 SCHEMA = {

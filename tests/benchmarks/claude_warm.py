@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ao_executors.claude_code.cli import CLAUDE
+from ao_executors.claude_code.claude_process import CLAUDE
 from ao_model_simulator import ModelSimulator, Script, claude_environment
 
 SCHEMA = {"type": "object", "required": ["severity"], "properties": {"severity": {"enum": ["low", "high"]}}}

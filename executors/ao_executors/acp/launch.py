@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ao_executors.acp.agents import Agent
+from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import Task
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import merged
@@ -43,7 +43,7 @@ class Launch:
     preface: str
 
     @classmethod
-    def of(cls, agent: Agent, task: Task, folder: Path) -> "Launch":
+    def of(cls, agent: AgentRow, task: Task, folder: Path) -> "Launch":
         """Return how to start an agent for a task.
 
         Args:
@@ -79,7 +79,7 @@ class Launch:
         return cls(argv, env | config.get("env", {}), meta or None, preface)
 
 
-def _preface(agent: Agent, task: Task) -> str:
+def _preface(agent: AgentRow, task: Task) -> str:
     if not task.system_prompt or agent.takes("system_prompt"):
         return ""
     if task.config.get("system_prompt") != _FIRST_MESSAGE:
@@ -91,7 +91,7 @@ def _preface(agent: Agent, task: Task) -> str:
     return f"{task.system_prompt}\n\n"
 
 
-def inherited_environment(agent: Agent, environ: Mapping[str, str]) -> dict[str, str]:
+def inherited_environment(agent: AgentRow, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the executor's variables for an agent, with one credential: with two, an agent may use the wrong one."""
     inherited = {name: value for name, value in environ.items() if not _INHERITED.match(name)}
     given = [name for name in agent.credentials if environ.get(name)]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any, Final
 
-from ao_executors.acp.agents import Agent
+from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import RunFailed, Task
 from ao_executors.core.json_rpc import running
 from ao_executors.core.program import Program
@@ -37,7 +37,7 @@ _INITIALIZE: Final = {
 }
 
 
-async def usable_servers(agent: Agent, task: Task, agent_takes: Mapping[str, Any]) -> list[dict[str, Any]]:
+async def usable_servers(agent: AgentRow, task: Task, agent_takes: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the blueprint's MCP servers for `session/new`, without those that are not required and not available.
 
     Args:
@@ -55,7 +55,7 @@ async def usable_servers(agent: Agent, task: Task, agent_takes: Mapping[str, Any
     return [_entry(agent, name, server) for name, server in servers.items() if name not in broken]
 
 
-def _entry(agent: Agent, name: str, server: McpServer) -> dict[str, Any]:
+def _entry(agent: AgentRow, name: str, server: McpServer) -> dict[str, Any]:
     entry: dict[str, Any]
     if isinstance(server, RemoteMcpServer):
         headers = [{"name": header, "value": value} for header, value in server.headers.items()]
@@ -67,7 +67,7 @@ def _entry(agent: Agent, name: str, server: McpServer) -> dict[str, Any]:
     return unexpanded(entry) if agent.expands_variables else entry
 
 
-async def _problem_of(agent: Agent, task: Task, server: McpServer, agent_takes: Mapping[str, Any]) -> str | None:
+async def _problem_of(agent: AgentRow, task: Task, server: McpServer, agent_takes: Mapping[str, Any]) -> str | None:
     if isinstance(server, StdioMcpServer):
         return await _problem_of_program(agent, task, server)
     if agent_takes.get(server.type) is not True:
@@ -75,7 +75,7 @@ async def _problem_of(agent: Agent, task: Task, server: McpServer, agent_takes: 
     return await asyncio.to_thread(_problem_of_url, server)
 
 
-async def _problem_of_program(agent: Agent, task: Task, server: StdioMcpServer) -> str | None:
+async def _problem_of_program(agent: AgentRow, task: Task, server: StdioMcpServer) -> str | None:
     program = shutil.which(server.command)
     if program is None:
         return f"there is no executable {server.command!r}"

@@ -17,7 +17,7 @@ from ao_executors.core.executor import RunFailed
 from ao_executors.core.foreign_json import (
     JsonDocument,
     MessageLines,
-    Unreadable,
+    UnreadableMessage,
     as_object,
     read_json,
     readable,
@@ -95,7 +95,7 @@ class Peer:
     """One end of a JSON-RPC connection to a running program, which messages call `name`.
 
     At most one coroutine waits for it at a time. Every method that waits raises `AgentEnded` if the program ended, and
-    `Unreadable` if it sent what cannot be read. Then the connection is of no further use.
+    `UnreadableMessage` if it sent what cannot be read. Then the connection is of no further use.
     """
 
     def __init__(self, program: Program, name: str, header: Mapping[str, str] | None) -> None:
@@ -161,7 +161,7 @@ class Peer:
         result, what = response.get("result"), f"the result of {method}"
         with self._breaks(), readable(self.name, what, result or ""):
             if not isinstance(result, dict | None):
-                raise Unreadable(self.name, what, f"it is {shown(result)}, expected an object")
+                raise UnreadableMessage(self.name, what, f"it is {shown(result)}, expected an object")
             return read(result or {})
 
     async def serve_until(self, is_over: Callable[[], bool], idle_seconds: float | None = None) -> None:
@@ -202,7 +202,7 @@ class Peer:
         """Record that the connection is of no further use if the agent ended or cannot be read."""
         try:
             yield
-        except (AgentEnded, Unreadable):
+        except (AgentEnded, UnreadableMessage):
             self._is_broken, self._program.leave_seconds = True, 0.0
             raise
 
@@ -249,14 +249,14 @@ class Peer:
         if not isinstance(method, str):
             self._keep(message)
         elif not isinstance(params, dict | None):
-            raise Unreadable(self.name, method, f"its params are {shown(params)}, expected an object")
+            raise UnreadableMessage(self.name, method, f"its params are {shown(params)}, expected an object")
         elif "id" not in message:
             with readable(self.name, method, params):
                 await self.take(method, params or {})
         elif type(message["id"]) not in {str, int, float}:
-            raise Unreadable(self.name, method, f"its id is {shown(message['id'])}, expected a text or a number")
+            raise UnreadableMessage(self.name, method, f"its id is {shown(message['id'])}, expected a text or a number")
         elif self._waits_too_often():
-            raise Unreadable(self.name, method, f"{_MAX_UNANSWERED} requests of it wait for an answer, the most")
+            raise UnreadableMessage(self.name, method, f"{_MAX_UNANSWERED} requests of it wait for an answer, the most")
         else:
             answer = asyncio.ensure_future(self._answer(message["id"], method, params or {}))
             self._answers[answer] = message["id"]
@@ -272,9 +272,9 @@ class Peer:
         if type(number) not in {int, float} or number not in self._unanswered:
             told = f" with the error {shown(response['error'])}" if response.get("error") else ""
             why = f"its id is {shown(number)}, expected that of a request without an answer"
-            raise Unreadable(self.name, f"a response{told}", why)
+            raise UnreadableMessage(self.name, f"a response{told}", why)
         if "result" not in response and "error" not in response:
-            raise Unreadable(self.name, f"the response {number}", "it has neither result nor error")
+            raise UnreadableMessage(self.name, f"the response {number}", "it has neither result nor error")
         self._unanswered.remove(number)
         self._responses[int(number)] = response
 

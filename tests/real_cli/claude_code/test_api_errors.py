@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_executors.claude_code.cli import CLAUDE
+from ao_executors.claude_code.claude_process import CLAUDE
 from ao_executors.claude_code.cli_files import ApiErrorLog, words_of
 from tests.real_cli.claude_code.claude import agent
 from tests.real_cli.claude_code.conftest import StartClaude

@@ -6,7 +6,7 @@ from math import ceil
 
 import pytest
 
-from ao_executors.claude_code.cli import CLAUDE
+from ao_executors.claude_code.claude_process import CLAUDE
 from ao_executors.claude_code.sdk import RateLimitInfo
 from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import RunFailed

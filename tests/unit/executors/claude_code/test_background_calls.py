@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from ao_executors.claude_code.claude_turn import ClaudeTools
 from ao_executors.claude_code.sdk import AssistantMessage, ToolResultBlock, ToolUseBlock, UserMessage
-from ao_executors.claude_code.turn_events import ToolEvents
 from ao_executors.core import Emitter
 
 
@@ -23,7 +23,7 @@ def test_a_call_in_the_background_ends_with_its_notification(
 ) -> None:
     written: list[bytes] = []
     events = Emitter(written.append, run_id="run_1", session_id="ses_1")
-    tools = ToolEvents(events, {})
+    tools = ClaudeTools(events, {})
     tools.start_from(AssistantMessage([ToolUseBlock("call_1", "Bash", {"command": "make"})], "model"))
     tools.finish_from(UserMessage([ToolResultBlock("call_1", "It runs.")], tool_use_result=report))
     assert len(events.open_tools) == 1

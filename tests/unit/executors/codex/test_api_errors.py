@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_executors.codex.api_errors import CodexRetries, delay_in, failure_of
+from ao_executors.codex.codex_api_errors import CodexRetries, delay_in, failure_of
 from ao_executors.core import RunFailed
 
 

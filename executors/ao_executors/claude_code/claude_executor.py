@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from ao_executors import VERSION
-from ao_executors.claude_code.config import CONFIG_SCHEMA, SECRETS, SETTINGS
+from ao_executors.claude_code.claude_config import CONFIG_SCHEMA, SECRETS, SETTINGS
 from ao_executors.core import Executor, RunContext, RunFailed, Task, converse, serve
 from ao_executors.core.described import capabilities
 from ao_protocol.errors import ErrorType
@@ -13,7 +13,7 @@ from ao_protocol.errors import ErrorType
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ao_executors.claude_code.connection import ClaudeConnection
+    from ao_executors.claude_code.claude_connection import ClaudeConnection
     from ao_protocol.events import Result
 
 DESCRIPTION: Final = {
@@ -52,9 +52,9 @@ async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
     """
     import asyncio
 
-    from ao_executors.claude_code.arguments import chosen_session, resumed_session
+    from ao_executors.claude_code.claude_arguments import chosen_session, resumed_session
+    from ao_executors.claude_code.claude_process import started_claude
     from ao_executors.claude_code.cli_files import SessionLock
-    from ao_executors.claude_code.process import started_claude
 
     known = resumed_session(context.invocation) or chosen_session(context.invocation)
     if known is not None and "\0" in known:  # no program argument can contain it
@@ -66,7 +66,7 @@ async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
         async with started_claude(context) as process:
             try:
                 # In a thread, so that heartbeats and a cancel work meanwhile.
-                module = await asyncio.to_thread(import_module, "ao_executors.claude_code.connection")
+                module = await asyncio.to_thread(import_module, "ao_executors.claude_code.claude_connection")
             except ImportError as error:
                 message = (
                     f"the Claude Agent SDK cannot be imported ({error}); pip install 'ao-executor-protocol[claude]'"
@@ -78,12 +78,12 @@ async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
 
 def warm_up() -> None:
     """Import the modules that a run needs, including the SDK."""
-    import ao_executors.claude_code.connection  # noqa: F401
+    import ao_executors.claude_code.claude_connection  # noqa: F401
 
 
 def check() -> list[str]:
     """Return the problems that prevent a run."""
-    from ao_executors.claude_code.cli import find_problems
+    from ao_executors.claude_code.claude_process import find_problems
 
     return find_problems()
 

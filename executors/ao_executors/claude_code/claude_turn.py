@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE
+from ao_executors.claude_code.claude_config import DEFAULT_PERMISSION_MODE
 from ao_executors.claude_code.sdk import AssistantMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
 from ao_executors.core import Answer, Emitter, RunFailed
 from ao_executors.vendors.turn_messages import TurnMessages
@@ -31,7 +31,7 @@ _PLAIN_COMMAND: Final = re.compile(r"([A-Za-z][\w+-]*)( [\w+:,@-][\w.+:,@=-]*)*"
 """A command without a path. The CLI's decision on a command with a path also depends on the path."""
 
 
-class Transcript:
+class ClaudeMessages:
     """The messages in the CLI's output, which sends one block by block under one message id.
 
     Each block of text becomes an event, and its pieces before it if the CLI sends them. With `holds_back`, it does not.
@@ -110,7 +110,7 @@ class Transcript:
         return unused
 
 
-class ToolEvents:
+class ClaudeTools:
     """The tool calls in the CLI's messages, including those of subagents."""
 
     def __init__(self, events: Emitter, config: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from ao_protocol.errors import ErrorType
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class AgentRow:
     """An agent.
 
     Args:
@@ -82,7 +82,7 @@ _HTTP_ERRORS: Final = {
 
 _CLAUDE_CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
-CLAUDE: Final = Agent(
+CLAUDE: Final = AgentRow(
     name="claude-acp",
     argv=("claude-agent-acp",),
     install_hint="npm install -g @agentclientprotocol/claude-agent-acp (Node 22 or newer)",
@@ -139,7 +139,7 @@ _GEMINI_SETTINGS: Final = {
     "memory": {"enableManagedAutoMemory": False},
 }
 
-GEMINI: Final = Agent(
+GEMINI: Final = AgentRow(
     name="gemini",
     argv=("gemini", "--acp"),
     install_hint="npm install -g @google/gemini-cli (Node 20 or newer)",
@@ -161,7 +161,7 @@ GEMINI: Final = Agent(
     errors=_HTTP_ERRORS,
 )
 
-OPENCODE: Final = Agent(
+OPENCODE: Final = AgentRow(
     name="opencode",
     argv=("opencode", "acp"),
     install_hint="npm install -g opencode-ai",
@@ -197,7 +197,7 @@ OPENCODE: Final = Agent(
     unknown_session=('"service": "session"', "session not found"),
 )
 
-QWEN: Final = Agent(
+QWEN: Final = AgentRow(
     name="qwen",
     argv=("qwen", "--acp", "--bare", "--approval-mode=default", "--auth-type=openai"),
     install_hint="npm install -g @qwen-code/qwen-code (Node 22 or newer)",
@@ -216,4 +216,4 @@ QWEN: Final = Agent(
     errors=_HTTP_ERRORS,
 )
 
-ANY: Final = Agent(name="acp", required=("command",), errors=_HTTP_ERRORS)
+ANY: Final = AgentRow(name="acp", required=("command",), errors=_HTTP_ERRORS)

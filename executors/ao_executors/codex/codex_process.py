@@ -1,4 +1,4 @@
-"""Start and end the process of the CLI."""
+"""Find the CLI and what prevents a run, and start and end its process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -8,15 +8,22 @@ from pathlib import Path
 from typing import Final
 
 from ao_executors import VERSION
-from ao_executors.codex.api_errors import delay_in
-from ao_executors.codex.arguments import server_arguments, server_environment
-from ao_executors.codex.cli import CODEX
+from ao_executors.codex.codex_api_errors import delay_in
+from ao_executors.codex.codex_arguments import server_arguments, server_environment
+from ao_executors.codex.codex_config import KEYS
 from ao_executors.core import RunContext
 from ao_executors.core.json_rpc import AgentEnded, Patience, Peer, running
 from ao_executors.core.program import Program
-from ao_executors.vendors.agent_cli import temporary_folder
+from ao_executors.vendors.agent_cli import AgentCli, credential_problems, home_folder, temporary_folder
 from ao_protocol.framing import LineSplitter
 
+CODEX: Final = AgentCli(
+    "codex",
+    wheel="codex_cli_bin",
+    inside="bin/codex",
+    called="the wheel openai-codex-cli-bin",
+    install="pip install 'ao-executor-protocol[codex]'",
+)
 _STDERR_BYTES: Final = 4096
 _MAX_LOG_BYTES: Final = 1024 * 1024
 _LEAVE_SECONDS: Final = 1.0
@@ -55,6 +62,12 @@ class RetryLog:
             async with asyncio.timeout(_LATE_SECONDS):
                 return await self._delays.get()
         return 0.0
+
+
+def find_problems() -> list[str]:
+    """Return one sentence for each missing requirement, with the remedy."""
+    login = home_folder("CODEX_HOME", ".codex") / "auth.json"
+    return CODEX.problems() + credential_problems(KEYS, f"set {KEYS[0]}, or run `codex login` once", login)
 
 
 @asynccontextmanager

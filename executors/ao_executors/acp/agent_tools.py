@@ -47,7 +47,7 @@ class _Call:
         return [content["text"] for content in contents if isinstance(content.get("text"), str)]
 
 
-class ToolCalls:
+class AgentTools:
     """The tool calls of a run."""
 
     def __init__(self, events: Emitter) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from ao_executors import VERSION
-from ao_executors.acp.agents import Agent
-from ao_executors.acp.failures import failure_of_refusal, patience_of
+from ao_executors.acp.agent_failures import failure_of_refusal, patience_of
+from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.acp.launch import Launch
 from ao_executors.acp.mcp_check import usable_servers
 from ao_executors.core import RunFailed, Task
@@ -39,7 +39,7 @@ _INITIALIZE: Final[JsonDocument] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class AgentSession:
     """An open session.
 
     Args:
@@ -54,7 +54,7 @@ class Session:
 
 
 @asynccontextmanager
-async def opened_session(agent: Agent, task: Task, take: Take) -> AsyncIterator[Session]:
+async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterator[AgentSession]:
     """Open a session for a task, and emit `session_bound`.
 
     Args:
@@ -81,7 +81,7 @@ async def opened_session(agent: Agent, task: Task, take: Take) -> AsyncIterator[
                     held.enter_context(occupy(f"acp {agent.name}", session_id))
                 task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
                 await _set_mode(opening, session_id, state)
-                yield Session(peer, session_id, launch.preface if earlier is None else "")
+                yield AgentSession(peer, session_id, launch.preface if earlier is None else "")
 
 
 def _program(launch: Launch, task: Task) -> Program:
@@ -102,7 +102,7 @@ def _program(launch: Launch, task: Task) -> Program:
 class _Opening:
     """The requests before the first prompt."""
 
-    agent: Agent
+    agent: AgentRow
     task: Task
     peer: Peer
 

@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
-from ao_executors.claude_code.config import ASKING_PERMISSION_MODE, DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
+from ao_executors.claude_code.claude_config import (
+    ASKING_PERMISSION_MODE,
+    DEFAULT_PERMISSION_MODE,
+    DEFAULT_TOOLS,
+    SECRETS,
+)
 from ao_executors.core import RunContext
 from ao_executors.core.described import lowest
 from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers, unexpanded, without_secrets

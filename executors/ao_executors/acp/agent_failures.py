@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from ao_executors.acp.agents import Agent
+from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import RunFailed
 from ao_executors.core.json_rpc import AgentRefused, Patience
 from ao_executors.vendors.provider_errors import origin_of
@@ -14,7 +14,7 @@ _AUTH_REQUIRED: Final = -32000
 _SHOWN_CHARACTERS: Final = 2000
 
 
-def failure_of_refusal(agent: Agent, error: AgentRefused, *, continues: bool = False) -> RunFailed:
+def failure_of_refusal(agent: AgentRow, error: AgentRefused, *, continues: bool = False) -> RunFailed:
     """Return the failure for an error that an agent answered.
 
     Args:
@@ -42,7 +42,7 @@ def failure_of_refusal(agent: Agent, error: AgentRefused, *, continues: bool = F
     )
 
 
-def login_hint(agent: Agent) -> str:
+def login_hint(agent: AgentRow) -> str:
     """Return how one gives an agent its credentials. No run opens a browser."""
     return f"set {agent.credentials[0]}" if agent.credentials else "log in with the agent's own program first"
 

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from ao_executors.acp.tools import ToolCalls
+from ao_executors.acp.agent_tools import AgentTools
 from ao_executors.core import InputOption, InputRequest, Task
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in
 from ao_executors.core.inputs import denial_of
@@ -21,10 +21,10 @@ _REMEDY: Final = (
 )
 
 
-class Permissions:
+class AgentPermissions:
     """The answers to the permission requests of a run."""
 
-    def __init__(self, task: Task, tools: ToolCalls) -> None:
+    def __init__(self, task: Task, tools: AgentTools) -> None:
         self.is_cancelled = False
         """True once the turn is cancelled: every request is then answered as cancelled."""
         self._policy = task.config.get("permissions", "deny")

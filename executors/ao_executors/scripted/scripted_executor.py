@@ -30,14 +30,14 @@ DESCRIPTION: Final = {
 
 async def perform(wire_fd: int, task: Task) -> "Result":
     """Play the next answers of the script."""
-    from ao_executors.scripted.perform import perform_script
+    from ao_executors.scripted.scripted_model import perform_script
 
     return await perform_script(task, wire_fd)
 
 
 def warm_up() -> None:
     """Import the modules that a run needs."""
-    import ao_executors.scripted.perform  # noqa: F401
+    import ao_executors.scripted.scripted_model  # noqa: F401
 
 
 def main() -> NoReturn:

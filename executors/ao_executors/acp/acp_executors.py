@@ -1,4 +1,4 @@
-"""The executors: the descriptions that follow from the rows of `ao_executors.acp.agents`, and the entry points."""
+"""The executors: the descriptions that follow from the rows of `ao_executors.acp.agent_rows`, and the entry points."""
 
 import shutil
 from functools import partial
@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from ao_executors import VERSION
-from ao_executors.acp.agents import ANY, CLAUDE, GEMINI, OPENCODE, QWEN, Agent
+from ao_executors.acp.agent_rows import ANY, CLAUDE, GEMINI, OPENCODE, QWEN, AgentRow
 from ao_executors.core import Executor, Task, serve
 from ao_executors.core.described import (
     STREAMING,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ao_protocol.events import Result
 
 
-def executor_for(agent: Agent) -> Executor:
+def executor_for(agent: AgentRow) -> Executor:
     """Return the executor for a row, as `serve` needs it."""
     return Executor(
         agent.name,
@@ -38,7 +38,7 @@ def executor_for(agent: Agent) -> Executor:
     )
 
 
-def description_of(agent: Agent) -> dict[str, object]:
+def description_of(agent: AgentRow) -> dict[str, object]:
     """Return the fields of `describe` for a row. They depend on nothing else: no agent is started."""
     varying = {"resume": agent.resumes, "check": agent.is_known}
     declared = ["cancel", "input", "streaming", *(name for name, has_it in varying.items() if has_it)]
@@ -53,7 +53,7 @@ def description_of(agent: Agent) -> dict[str, object]:
     }
 
 
-def _properties(agent: Agent) -> dict[str, Schema]:
+def _properties(agent: AgentRow) -> dict[str, Schema]:
     usual = f"Default: {' '.join(agent.argv)}" if agent.is_known else "For example: goose acp"
     told = {
         "command": argv(f"The agent's program and its arguments; no shell. {usual}"),
@@ -85,7 +85,7 @@ def _properties(agent: Agent) -> dict[str, Schema]:
     return {field: schema for field, schema in told.items() if not left_out.get(field)}
 
 
-async def perform(agent: Agent, task: Task) -> "Result":
+async def perform(agent: AgentRow, task: Task) -> "Result":
     """Perform a task in a session of an agent.
 
     Raises:
@@ -94,17 +94,17 @@ async def perform(agent: Agent, task: Task) -> "Result":
     import asyncio
 
     # In a thread, so that heartbeats and a cancel work meanwhile.
-    module = await asyncio.to_thread(import_module, "ao_executors.acp.performance")
+    module = await asyncio.to_thread(import_module, "ao_executors.acp.agent_turn")
     result: Result = await module.perform_in_session(agent, task)
     return result
 
 
 def warm_up() -> None:
     """Import the modules that a run needs."""
-    import ao_executors.acp.performance  # noqa: F401
+    import ao_executors.acp.agent_turn  # noqa: F401
 
 
-def find_problems(agent: Agent) -> list[str]:
+def find_problems(agent: AgentRow) -> list[str]:
     """Return one sentence for each missing requirement, with the remedy."""
     from ao_executors.vendors.agent_cli import credential_problems
 

@@ -1,4 +1,4 @@
-"""Start and end the process of the CLI.
+"""Find the CLI and what prevents a run, and start and end its process.
 
 This module does not import the SDK, so that the CLI boots while the SDK is imported: each takes about half a second.
 """
@@ -10,18 +10,25 @@ import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final
 
-from ao_executors.claude_code.api_errors import RETRIES_VARIABLE, retries_of
-from ao_executors.claude_code.arguments import Files, claude_arguments, mcp_config
-from ao_executors.claude_code.cli import CLAUDE
+from ao_executors.claude_code.claude_api_errors import RETRIES_VARIABLE, retries_of
+from ao_executors.claude_code.claude_arguments import Files, claude_arguments, mcp_config
+from ao_executors.claude_code.claude_config import CLOUDS, CREDENTIALS, SECRETS
 from ao_executors.claude_code.cli_files import LOG_ENVIRONMENT, ApiErrorLog, PrivateText
-from ao_executors.claude_code.config import SECRETS
 from ao_executors.core import RunContext
 from ao_executors.core.program import Program
-from ao_executors.vendors.agent_cli import temporary_folder
+from ao_executors.vendors.agent_cli import AgentCli, credential_problems, home_folder, temporary_folder
 from ao_protocol.wire import JsonObject
 
+CLAUDE: Final = AgentCli(
+    "claude",
+    wheel="claude_agent_sdk",
+    inside="_bundled/claude",
+    called="the SDK's wheel",
+    install="pip install 'ao-executor-protocol[claude]'",
+)
 _STDERR_BYTES: Final = 4096
 _LEAVE_SECONDS: Final = 1.0
 """How long an idle CLI may take to exit after its stdin is closed. It writes its session file, in 0.04 s."""
@@ -38,6 +45,17 @@ _TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{
 """A W3C trace context, whose ids are not all zeros. Any other value is left out, because it could inject a header."""
 _HEADERS: Final = "ANTHROPIC_CUSTOM_HEADERS"
 """The variable with extra headers, one `name: value` a line. The CLI reads it once, at its start."""
+
+
+def find_problems() -> list[str]:
+    """Return one sentence for each missing requirement, with the remedy."""
+    if find_spec(CLAUDE.wheel) is None:
+        problems = [f"the Claude Agent SDK is not installed; {CLAUDE.install}"]
+    else:
+        problems = CLAUDE.problems()
+    login = home_folder("CLAUDE_CONFIG_DIR", ".claude") / ".credentials.json"
+    remedy = f"set {CREDENTIALS[0]}, or run `claude` once and log in"
+    return problems + credential_problems((*CREDENTIALS, *CLOUDS), remedy, login)
 
 
 @asynccontextmanager

@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.codex.api_errors import CodexRetries, failure_of
 from ao_executors.codex.approvals import Approvals, deny
-from ao_executors.codex.arguments import MCP_SECONDS, is_native, thread_parameters
-from ao_executors.codex.process import START, RetryLog
+from ao_executors.codex.codex_api_errors import CodexRetries, failure_of
+from ao_executors.codex.codex_arguments import MCP_SECONDS, is_native, thread_parameters
+from ao_executors.codex.codex_process import START, RetryLog
+from ao_executors.codex.codex_turn import CodexMessages, CodexTools
 from ao_executors.codex.strict_schema import strict_schema
-from ao_executors.codex.turn_events import ToolEvents, Transcript
 from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.described import lowest
 from ao_executors.core.executor import refused
-from ao_executors.core.foreign_json import JsonDocument, Unreadable, readable, shown, text_of
+from ao_executors.core.foreign_json import JsonDocument, UnreadableMessage, readable, shown, text_of
 from ao_executors.core.json_rpc import AgentRefused, Peer
 from ao_executors.vendors.agent_cli import earlier_session
 from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
@@ -157,7 +157,7 @@ class CodexConnection:
         if task.invocation.limits.max_cost_usd is not None:
             task.events.warn("limits.max_cost_usd is not kept: the CLI reports tokens and no cost; use max_turns")
         if task.invocation.mode == "resume":
-            # The server reports some calls of a resumed thread nowhere, see `ToolEvents`.
+            # The server reports some calls of a resumed thread nowhere, see `CodexTools`.
             task.events.may_have_changed_something = True
         codex = CodexConversation(self, task)
         self.server.take, self.server.reply = codex.take, codex.approvals
@@ -186,7 +186,7 @@ class CodexConversation:
         self._connection = connection
         self._server = connection.server
         self._task = task
-        self._tools = ToolEvents(task.events)
+        self._tools = CodexTools(task.events)
         self.approvals = Approvals(task.inputs, self._tools.deny)
         self._retries = CodexRetries.of(task.config)
         self._turn_id = ""
@@ -196,7 +196,7 @@ class CodexConversation:
         self._answers = 0
         self._calls_before = 0
         streams = task.config.get("streaming", True)
-        self._transcript = Transcript(task.events, holds_back=task.contract is not None, streams=streams)
+        self._transcript = CodexMessages(task.events, holds_back=task.contract is not None, streams=streams)
         self._max_answers = lowest(task.config.get("max_turns"), task.invocation.limits.max_turns)
 
     async def ask(self, text: str) -> Answer:
@@ -266,7 +266,7 @@ class CodexConversation:
         is_of_thread = not isinstance(thread, str) or thread == self._connection.bound.executor_session_id
         if method == "turn/completed" and is_of_thread:
             why = f"its turn is not {shown(self._turn_id)}, which is the one of the thread"
-            raise Unreadable(self._server.name, method, f"{why}: {shown(params)}")
+            raise UnreadableMessage(self._server.name, method, f"{why}: {shown(params)}")
         await self._connection.early.take(method, params)  # the total of an earlier run comes after a resume
 
     async def _take_event(self, method: str, params: JsonDocument) -> None:

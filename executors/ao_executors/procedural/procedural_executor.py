@@ -33,14 +33,14 @@ DESCRIPTION: Final = {
 
 async def perform(task: Task) -> "Result":
     """Run the command of the blueprint."""
-    from ao_executors.procedural.perform import perform_command
+    from ao_executors.procedural.command_result import perform_command
 
     return await perform_command(task, DEFAULT_MAX_OUTPUT_BYTES)
 
 
 def warm_up() -> None:
     """Import the modules that a run needs."""
-    import ao_executors.procedural.perform  # noqa: F401
+    import ao_executors.procedural.command_result  # noqa: F401
 
 
 def main() -> NoReturn:

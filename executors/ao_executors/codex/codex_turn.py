@@ -37,7 +37,7 @@ _DENIED: Final = (
 )
 
 
-class Transcript(TurnMessages):
+class CodexMessages(TurnMessages):
     """The messages of a turn. Those of one response of the API that are held back are one, except for commentary."""
 
     def begin_turn(self) -> None:
@@ -79,7 +79,7 @@ def _structured(text: str) -> NativeOutput | None:
         return None
 
 
-class ToolEvents:
+class CodexTools:
     """The tool calls in the server's notifications.
 
     The server reports a call twice: as an item, and as the model's call and its output. The latter lacks the status,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ao_executors.codex.config import DEFAULT_SANDBOX, DEFAULT_WEB_SEARCH, KEYS, SECRETS
+from ao_executors.codex.codex_config import DEFAULT_SANDBOX, DEFAULT_WEB_SEARCH, KEYS, SECRETS
 from ao_executors.core import RunContext
 from ao_executors.core.foreign_json import merged
 from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers

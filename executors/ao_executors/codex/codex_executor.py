@@ -5,14 +5,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from ao_executors import VERSION
-from ao_executors.codex.config import CONFIG_SCHEMA, SECRETS, SETTINGS
+from ao_executors.codex.codex_config import CONFIG_SCHEMA, SECRETS, SETTINGS
 from ao_executors.core import Executor, RunContext, Task, converse, serve
 from ao_executors.core.described import capabilities
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from ao_executors.codex.connection import CodexConnection
+    from ao_executors.codex.codex_connection import CodexConnection
     from ao_protocol.events import Result
 
 DESCRIPTION: Final = {
@@ -52,8 +52,8 @@ async def connect(context: RunContext) -> "AsyncIterator[CodexConnection]":
     import asyncio
 
     # In threads, so that heartbeats and a cancel work meanwhile.
-    process = await asyncio.to_thread(import_module, "ao_executors.codex.process")
-    importing = asyncio.create_task(asyncio.to_thread(import_module, "ao_executors.codex.connection"))
+    process = await asyncio.to_thread(import_module, "ao_executors.codex.codex_process")
+    importing = asyncio.create_task(asyncio.to_thread(import_module, "ao_executors.codex.codex_connection"))
     async with process.started_codex(context) as (server, log):
         module = await importing
         async with module.connection(context, server, log) as connected:
@@ -69,12 +69,12 @@ def takes_native(schema: "Mapping[str, Any]") -> bool:
 
 def warm_up() -> None:
     """Import the modules that a run needs."""
-    import ao_executors.codex.connection  # noqa: F401
+    import ao_executors.codex.codex_connection  # noqa: F401
 
 
 def check() -> list[str]:
     """Return the problems that prevent a run."""
-    from ao_executors.codex.cli import find_problems
+    from ao_executors.codex.codex_process import find_problems
 
     return find_problems()
 

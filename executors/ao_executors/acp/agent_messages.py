@@ -5,7 +5,7 @@ from ao_executors.core.foreign_json import JsonDocument, as_object
 from ao_executors.vendors.turn_messages import TurnMessages
 
 
-class ChunkedMessages(TurnMessages):
+class AgentMessages(TurnMessages):
     """The messages of a turn, from their chunks. A message ends when something else follows it."""
 
     _count = 0

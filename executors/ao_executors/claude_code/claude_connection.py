@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.claude_code.api_errors import retries_of, type_of_api_error
-from ao_executors.claude_code.arguments import budget_usd
+from ao_executors.claude_code.claude_api_errors import retries_of, type_of_api_error
+from ao_executors.claude_code.claude_arguments import budget_usd
+from ao_executors.claude_code.claude_permissions import ClaudePermissions
+from ao_executors.claude_code.claude_process import ClaudeProcess
+from ao_executors.claude_code.claude_turn import ClaudeMessages, ClaudeTools
 from ao_executors.claude_code.cli_files import SessionLock, shortened
-from ao_executors.claude_code.permissions import Permissions
-from ao_executors.claude_code.process import ClaudeProcess
 from ao_executors.claude_code.sdk import (
     AssistantMessage,
     ClaudeAgentOptions,
@@ -28,11 +29,10 @@ from ao_executors.claude_code.sdk import (
     UserMessage,
 )
 from ao_executors.claude_code.transport import NAME, ProcessTransport
-from ao_executors.claude_code.turn_events import ToolEvents, Transcript
 from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.executor import input_required, refused
-from ao_executors.core.foreign_json import Unreadable, readable
+from ao_executors.core.foreign_json import UnreadableMessage, readable
 from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
 from ao_executors.vendors.provider_errors import origin_of
 from ao_protocol.contracts import NativeOutput
@@ -79,7 +79,7 @@ async def connection(
         RunFailed: The CLI ended, does not know the session, or a required MCP server is not available.
     """
     transport = ProcessTransport(process)
-    permissions = Permissions(context)
+    permissions = ClaudePermissions(context)
     options = ClaudeAgentOptions(verbatim_prompts=True, hooks=permissions.hooks)  # type: ignore[arg-type]  # by event
     if permissions.asks:
         options.can_use_tool = permissions.can_use
@@ -117,7 +117,7 @@ class ClaudeConnection:
     lock: SessionLock
     unavailable: dict[str, str]
     """The MCP servers without which runs continue, and why they are not available."""
-    permissions: Permissions
+    permissions: ClaudePermissions
     has_budget: bool
     is_lost: bool = False
     """True if the CLI did not stop after an interrupt, so that its next messages are unpredictable."""
@@ -183,14 +183,14 @@ class ClaudeConversation:
     """A `Model` for one run: the CLI, through the SDK."""
 
     def __init__(self, connection: ClaudeConnection, task: Task) -> None:
-        self.tools = ToolEvents(task.events, task.config)
+        self.tools = ClaudeTools(task.events, task.config)
         self._connection = connection
         self._client = connection.client
         self._task = task
         self._api_errors = connection.transport.process.api_errors
         self._limit = connection.limit
         self._has_warned = False
-        self._transcript = Transcript(task.events, holds_back=task.contract is not None)
+        self._transcript = ClaudeMessages(task.events, holds_back=task.contract is not None)
         self._retries = retries_of(task.config)
         self._is_bound = False
 
@@ -208,7 +208,7 @@ class ClaudeConversation:
                 result = await self._read_turn()
                 has_ended = True
                 return await self._end_turn(result)
-        except (ClaudeSDKError, Unreadable):
+        except (ClaudeSDKError, UnreadableMessage):
             self._connection.is_lost = True
             raise
         finally:
@@ -351,6 +351,6 @@ def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
         message = f"the CLI does not accept this schema for native output ({reason}); use the strategy system_prompt"
         return refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["output_schema.strategies:native"]})
     if not isinstance(error, CLIConnectionError | ProcessError):
-        return Unreadable(NAME, "a message", "a field is missing, or has another type than the SDK expects")
+        return UnreadableMessage(NAME, "a message", "a field is missing, or has another type than the SDK expects")
     is_killed = isinstance(error, ProcessError) and error.exit_code is not None and error.exit_code < 0
     return RunFailed(ErrorType.INTERNAL_ERROR, told, origin="environment", retryable=is_killed)

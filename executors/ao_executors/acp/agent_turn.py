@@ -1,21 +1,21 @@
-"""The turns of a session: a prompt, what the agent sends meanwhile, and how a turn ends."""
+"""Perform one run: open a session, and ask in it until the answer is valid. What the agent sends becomes events."""
 
 import asyncio
 from contextlib import suppress
 from typing import Final
 
-from ao_executors.acp.agents import Agent
-from ao_executors.acp.failures import failure_of_refusal, patience_of
-from ao_executors.acp.messages import ChunkedMessages
-from ao_executors.acp.permissions import CANCELLED, Permissions
-from ao_executors.acp.session import Session
-from ao_executors.acp.tools import ToolCalls
-from ao_executors.acp.usage import RunUsage
-from ao_executors.core import Answer, RunFailed, Task
+from ao_executors.acp.agent_failures import failure_of_refusal, patience_of
+from ao_executors.acp.agent_messages import AgentMessages
+from ao_executors.acp.agent_permissions import CANCELLED, AgentPermissions
+from ao_executors.acp.agent_rows import AgentRow
+from ao_executors.acp.agent_session import AgentSession, opened_session
+from ao_executors.acp.agent_tools import AgentTools
+from ao_executors.acp.agent_usage import RunUsage
+from ao_executors.core import Answer, RunFailed, Task, converse
 from ao_executors.core.foreign_json import JsonDocument, as_object, shown
 from ao_executors.core.json_rpc import AgentRefused, ignore
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Usage
+from ao_protocol.events import Result, Usage
 
 DEFAULT_IDLE_SECONDS: Final = 900.0
 _DRAIN_SHARE: Final = 0.25
@@ -23,10 +23,27 @@ _DRAIN_SHARE: Final = 0.25
 _PROMPT: Final = "session/prompt"
 
 
-class Conversation:
+async def perform_in_session(agent: AgentRow, task: Task) -> Result:
+    """Perform a task in a session of an agent.
+
+    Raises:
+        RunFailed: The session could not be opened, or gave no valid answer.
+    """
+    usage = RunUsage(counts_turns=agent.counts_turns, is_new=task.invocation.mode == "start")
+
+    async def watch(method: str, params: JsonDocument) -> None:
+        """Take only the cost from what is sent before the first prompt: the rest is a replay."""
+        if method == "session/update":
+            usage.take_update(as_object(params.get("update")))
+
+    async with opened_session(agent, task, watch) as session:
+        return await converse(task, AgentConversation(agent, task, session, usage))
+
+
+class AgentConversation:
     """A `Model`: a session of an agent, for one run."""
 
-    def __init__(self, agent: Agent, task: Task, session: Session, usage: RunUsage) -> None:
+    def __init__(self, agent: AgentRow, task: Task, session: AgentSession, usage: RunUsage) -> None:
         config = task.config
         self._patience = patience_of("idle_seconds", config.get("idle_seconds", DEFAULT_IDLE_SECONDS))
         self._agent = agent
@@ -34,9 +51,9 @@ class Conversation:
         self._session = session
         self._usage = usage
         holds_back, streams = task.contract is not None, config.get("streaming", True)
-        self._messages = ChunkedMessages(task.events, holds_back=holds_back, streams=streams)
-        self._tools = ToolCalls(task.events)
-        self._permissions = Permissions(task, self._tools)
+        self._messages = AgentMessages(task.events, holds_back=holds_back, streams=streams)
+        self._tools = AgentTools(task.events)
+        self._permissions = AgentPermissions(task, self._tools)
         self._preface = session.preface
 
     async def ask(self, text: str) -> Answer:

@@ -10,14 +10,14 @@ CLI does not defer. Measured on the Claude CLI 2.1.332.
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_executors.claude_code.arguments import asks_a_person
+from ao_executors.claude_code.claude_arguments import asks_a_person
+from ao_executors.claude_code.claude_turn import OUTPUT_TOOL, ClaudeTools
 from ao_executors.claude_code.sdk import (
     HookMatcher,
     PermissionResultAllow,
     PermissionResultDeny,
     ToolPermissionContext,
 )
-from ao_executors.claude_code.turn_events import OUTPUT_TOOL, ToolEvents
 from ao_executors.core import InputOption, InputRequest, RunContext, RunFailed, Task
 from ao_executors.core.inputs import denial_of
 from ao_executors.vendors.mcp_servers import blueprint_servers
@@ -32,7 +32,7 @@ _HOOK_SECONDS: Final = 1_000_000
 """The CLI's limit for a hook. The time for an answer is the runner's."""
 
 
-class Permissions:
+class ClaudePermissions:
     """The decisions about the calls of one CLI. A conversation begins with `begin`."""
 
     def __init__(self, context: RunContext) -> None:
@@ -40,7 +40,7 @@ class Permissions:
         self._servers = tuple(f"mcp__{name}__" for name in blueprint_servers(context.invocation))
         self._begun = asyncio.Event()
         self._task: Task | None = None
-        self._tools: ToolEvents | None = None
+        self._tools: ClaudeTools | None = None
         self._allowed: set[str] = set()
         """Tools that a person has allowed for the rest of the session."""
         self._asking = asyncio.Lock()
@@ -52,7 +52,7 @@ class Permissions:
         """The hooks for the SDK; empty if nobody is asked."""
         return {"PreToolUse": [HookMatcher(hooks=[self._before_tool], timeout=_HOOK_SECONDS)]} if self.asks else {}
 
-    def begin(self, task: Task, tools: ToolEvents) -> None:
+    def begin(self, task: Task, tools: ClaudeTools) -> None:
         """Let the calls of a run be asked about."""
         self._task, self._tools = task, tools
         self._begun.set()
