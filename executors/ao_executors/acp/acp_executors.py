@@ -115,26 +115,13 @@ def find_problems(agent: AgentRow) -> list[str]:
     return problems + credential_problems(agent.credentials, remedy)
 
 
-def any_agent() -> NoReturn:
-    """Run the program `ao-acp-exec`."""
-    serve(executor_for(ANY))
+def serve_row(agent: AgentRow) -> NoReturn:
+    """Run the program of a row."""
+    serve(executor_for(agent))
 
 
-def claude() -> NoReturn:
-    """Run the program `ao-claude-acp-exec`."""
-    serve(executor_for(CLAUDE))
-
-
-def gemini() -> NoReturn:
-    """Run the program `ao-gemini-exec`."""
-    serve(executor_for(GEMINI))
-
-
-def opencode() -> NoReturn:
-    """Run the program `ao-opencode-exec`."""
-    serve(executor_for(OPENCODE))
-
-
-def qwen() -> NoReturn:
-    """Run the program `ao-qwen-exec`."""
-    serve(executor_for(QWEN))
+any_agent = partial(serve_row, ANY)
+claude = partial(serve_row, CLAUDE)
+gemini = partial(serve_row, GEMINI)
+opencode = partial(serve_row, OPENCODE)
+qwen = partial(serve_row, QWEN)

@@ -65,7 +65,14 @@ _UNSENDABLE_KEY: Final = "Invalid API key"
 _UNKNOWN_SESSION: Final = ("No conversation found", "--resume requires a valid session ID")
 _KNOWN_SESSION: Final = "already in use"
 """The CLI's message for a session that exists. `SessionLock` checks whether a run is using it."""
+_SESSION_EXISTS: Final = (
+    "session_id: a session with this id exists; continue it with mode resume, or start one with another id"
+)
 _ROOT: Final = "cannot be used with root"
+_NOT_AS_ROOT: Final = (
+    "the CLI does not take bypassPermissions from root: run as another user, set IS_SANDBOX=1 in a container "
+    "that may be lost, or use dontAsk with allowed_tools"
+)
 _REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
 
 
@@ -337,15 +344,10 @@ def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
     if any(words in told for words in _UNKNOWN_SESSION):
         return refused(ErrorType.SESSION_NOT_FOUND, "the CLI has no such session; start a new one")
     if _KNOWN_SESSION in told:
-        message = "a session with this id exists; continue it with mode resume, or start one with another id"
-        return refused(ErrorType.INVALID_INVOCATION, f"session_id: {message}")
+        return refused(ErrorType.INVALID_INVOCATION, _SESSION_EXISTS)
     if _ROOT in told:
-        message = (
-            "the CLI does not take bypassPermissions from root: run as another user, set IS_SANDBOX=1 in a container "
-            "that may be lost, or use dontAsk with allowed_tools"
-        )
-        details = {"violations": [{"pointer": "$.permission_mode", "message": message}]}
-        return refused(ErrorType.INVALID_EXECUTOR_CONFIG, f"executor_config.permission_mode: {message}", details)
+        details = {"violations": [{"pointer": "$.permission_mode", "message": _NOT_AS_ROOT}]}
+        return refused(ErrorType.INVALID_EXECUTOR_CONFIG, f"executor_config.permission_mode: {_NOT_AS_ROOT}", details)
     if _REFUSED_SCHEMA in told:
         reason = told.partition(_REFUSED_SCHEMA)[2].strip(" :\n")
         message = f"the CLI does not accept this schema for native output ({reason}); use the strategy system_prompt"

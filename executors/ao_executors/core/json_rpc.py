@@ -66,8 +66,8 @@ class Patience(NamedTuple):
 class AgentSilent(RunFailed):
     """The agent sent no message for the seconds of a `Patience`."""
 
-    def __init__(self, method: str, name: str, patience: Patience) -> None:
-        message = f"{method}: {name} sent no message for {patience.seconds:g} s; {patience.advice}"
+    def __init__(self, waits_for: str, name: str, patience: Patience) -> None:
+        message = f"{waits_for}: {name} sent no message for {patience.seconds:g} s; {patience.advice}"
         super().__init__(ErrorType.PROVIDER_UNAVAILABLE, message, origin=patience.origin)
 
 
@@ -149,12 +149,7 @@ class Peer:
             AgentRefused: The response is an error.
             AgentSilent: No message came for the seconds of `patience`.
         """
-        try:
-            await self.serve_until(lambda: request_id in self._responses, patience.seconds if patience else None)
-        except TimeoutError as error:
-            if patience is None:
-                raise
-            raise AgentSilent(method, self.name, patience) from error
+        await self.serve_until(lambda: request_id in self._responses, patience, method)
         response = self._responses.pop(request_id)
         if response.get("error") is not None:
             raise AgentRefused(method, response["error"])
@@ -164,13 +159,15 @@ class Peer:
                 raise UnreadableMessage(self.name, what, f"it is {shown(result)}, expected an object")
             return read(result or {})
 
-    async def serve_until(self, is_over: Callable[[], bool], idle_seconds: float | None = None) -> None:
-        """Serve what the agent sends until `is_over`. Raises TimeoutError after a silence of `idle_seconds`."""
+    async def serve_until(
+        self, is_over: Callable[[], bool], patience: Patience | None = None, waits_for: str = "its messages"
+    ) -> None:
+        """Serve what the agent sends until `is_over`. Raises AgentSilent as `response` does."""
         self._heard_at = asyncio.get_running_loop().time()
         with self._breaks():
             while not is_over():
                 if not self._received:
-                    await self._receive(idle_seconds)
+                    await self._receive(patience, waits_for)
                 else:
                     await self._serve(self._received.popleft())
 
@@ -206,21 +203,20 @@ class Peer:
             self._is_broken, self._program.leave_seconds = True, 0.0
             raise
 
-    async def _receive(self, idle_seconds: float | None) -> None:
+    async def _receive(self, patience: Patience | None, waits_for: str) -> None:
         """Wait until something happens: output, the end of an answer or of a write."""
-        now = asyncio.get_running_loop().time
         if self._reading is None or self._reading.cancelled():  # the end of a run cancels it
             self._reading = asyncio.ensure_future(self._program.stdout.read(_CHUNK_BYTES))
-        patience, is_deaf = None, self._closing.done() and not self._closing.cancelled()
+        seconds, is_deaf = None, self._closing.done() and not self._closing.cancelled()
         if is_deaf:  # it cannot be asked anything more, but may have said why
-            patience = _LAST_WORDS_SECONDS
-        elif idle_seconds is not None and not self._answers:
-            patience = max(0.0, self._heard_at + idle_seconds - now())
+            seconds = _LAST_WORDS_SECONDS
+        elif patience is not None and not self._answers:
+            seconds = max(0.0, self._heard_at + patience.seconds - asyncio.get_running_loop().time())
         waited: set[asyncio.Future[Any]] = {self._reading, *self._answers, *self._writes}
         waited |= set() if is_deaf else {self._closing}
-        done, _ = await asyncio.wait(waited, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not done:
-            raise await self._end() if is_deaf else TimeoutError
+            raise await self._end() if is_deaf or patience is None else AgentSilent(waits_for, self.name, patience)
         self._reap(done - {self._reading})
         if self._reading in done:
             chunk, self._reading = self._reading.result(), None
