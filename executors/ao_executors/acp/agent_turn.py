@@ -87,21 +87,18 @@ class AgentConversation:
         """Return the response to a prompt. If it does not come, the turn is cancelled."""
         peer = self._session.peer
         request_id = peer.send(_PROMPT, params)
-        is_over = False
         try:
-            response = await peer.response(request_id, _PROMPT, as_object, self._patience)
-            is_over = True
+            return await peer.response(request_id, _PROMPT, as_object, self._patience)
         except AgentRefused as error:
-            is_over = True
             failure = failure_of_refusal(self._agent, error)
             if failure.error_type is not ErrorType.OUTPUT_TRUNCATED:
                 raise failure from error
             # Claude's agent answers with an error where the protocol has a stop reason.
-            response = {"stopReason": "max_tokens"}
-        finally:
-            if not is_over and peer.is_alive:
+            return {"stopReason": "max_tokens"}
+        except BaseException:  # a cancellation, too
+            if peer.is_alive:
                 await self._cancel(request_id)
-        return response
+            raise
 
     async def _cancel(self, request_id: int) -> None:
         """Cancel the turn and wait for its end, for a part of the clean-up time."""

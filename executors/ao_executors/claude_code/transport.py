@@ -105,8 +105,7 @@ class ProcessTransport(Transport):
 
     async def _ended(self) -> ProcessError:
         code, stderr = await self.process.program.ended(_EXIT_SECONDS)
-        told = stderr.kept.decode(errors="replace").strip()
-        return ProcessError("the claude CLI ended", exit_code=code, stderr=told or None)
+        return ProcessError("the claude CLI ended", exit_code=code, stderr=stderr.text or None)
 
 
 def _is_of_a_turn(message: dict[str, Any]) -> bool:

@@ -210,17 +210,15 @@ class CodexConversation:
         prompt = [{"type": "text", "text": text, "text_elements": []}]
         thread, schema = self._connection.bound.executor_session_id, self._native_schema()
         request = self._server.send("turn/start", {"threadId": thread, "input": prompt, "outputSchema": schema})
-        is_over = False
         try:
             self._turn_id = await self._server.response(request, "turn/start", _id_of_turn)
             await self._server.serve_until(lambda: self._turn is not None)
-            is_over = True
         except AgentRefused:
-            is_over = True
             raise
-        finally:
-            if not is_over and self._server.is_alive:
+        except BaseException:  # a cancellation, too
+            if self._server.is_alive:
                 await self._interrupt(request)
+            raise
         with readable(self._server.name, "turn/completed", self._turn):
             return self._end_turn(self._turn or {})
 

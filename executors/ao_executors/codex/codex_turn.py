@@ -165,17 +165,14 @@ def _outcome_of(item: Mapping[str, Any], status: str) -> tuple[Any, str | None]:
     """Return the output and the error of a finished item."""
     if status == "denied":
         return None, _DENIED
+    failure = "the call failed" if status == "failed" else None
     match item["type"]:
         case "commandExecution":
-            output, code = item.get("aggregatedOutput") or "", item.get("exitCode")
-            return output, f"exit code {code}" if status == "failed" else None
+            return item.get("aggregatedOutput") or "", failure and f"exit code {item.get('exitCode')}"
         case "mcpToolCall":
-            error = (item.get("error") or {}).get("message")
-            return (item.get("result") or {}).get("content"), error or (
-                "the call failed" if status == "failed" else None
-            )
+            return (item.get("result") or {}).get("content"), (item.get("error") or {}).get("message") or failure
         case _:
-            return None, "the call failed" if status == "failed" else None
+            return None, failure
 
 
 def _parsed(arguments: object) -> Any:  # noqa: ANN401  # any JSON

@@ -134,7 +134,7 @@ class _AskedProgram:
         # Text on stdout is not searched, because it comes from the model.
         places = [ended.stderr, ended.stdout] if self._config.answer_path else [ended.stderr]
         try:
-            matches = (_search(pattern, _text_of(place.kept)) for place in places)
+            matches = (_search(pattern, place.text) for place in places)
             session = next((match[1] for match in matches if match), None)
         except TimeoutError as error:
             self._task.events.warn(f"executor_config.session_pattern: {error}")
@@ -183,7 +183,7 @@ class _ProgramConfig:
         if ended.stdout.is_cut:
             message = f"{name} printed {ended.stdout.total_bytes} bytes; at most {len(ended.stdout.kept)} are an answer"
             raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="tool")
-        printed = _text_of(ended.stdout.kept)
+        printed = ended.stdout.text
         if not self.answer_path:
             return printed
         for document in reversed(_documents(printed)):
@@ -196,8 +196,8 @@ class _ProgramConfig:
 
     def failure_of(self, name: str, ended: ProgramEnded) -> RunFailed:
         """Return the failure of a program that did not exit with 0, with the end of its error output."""
-        stderr, code = _text_of(ended.stderr.kept), ended.return_code
-        complaint = (stderr or _text_of(ended.stdout.kept) or "it printed nothing")[-_SHOWN_CHARACTERS:]
+        stderr, code = ended.stderr.text, ended.return_code
+        complaint = (stderr or ended.stdout.text or "it printed nothing")[-_SHOWN_CHARACTERS:]
         message = f"{name} {f'exited with {code}' if code > 0 else f'died of signal {-code}'}: {complaint}"
         for pattern, error_type in self._error_patterns:
             try:
@@ -238,11 +238,6 @@ def _filled(argv: list[str], values: dict[str, str]) -> list[str]:
             raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
         arguments.append(argument)
     return arguments
-
-
-def _text_of(printed: bytes) -> str:
-    """Return the output as text, without leading and trailing white space."""
-    return printed.decode(errors="replace").strip()
 
 
 def _compiled(name: str, pattern: str, groups: int = 0) -> re.Pattern[str]:

@@ -75,7 +75,7 @@ class AgentEnded(RunFailed):
     """The agent ended, or closed its stdin or stdout. `told` is the end of its stderr."""
 
     def __init__(self, name: str, code: int | None, stderr: Captured) -> None:
-        self.told = _last_words(stderr.kept)
+        self.told = _last_words(stderr.text)
         error_type, told = ErrorType.INTERNAL_ERROR, self.told or "it printed nothing on stderr"
         if code is None:
             message = f"{name} closed its stdin or stdout, and did not exit within {_EXIT_SECONDS:g} s"
@@ -310,9 +310,8 @@ def _is_message(document: JsonDocument) -> bool:
     return isinstance(document.get("method"), str) or "id" in document
 
 
-def _last_words(stderr: bytes) -> str:
+def _last_words(text: str) -> str:
     """Return the end of stderr. If its last line is JSON of a log, as that of Codex, return the message in it."""
-    text = stderr.decode(errors="replace").strip()
     with suppress(NotIJson):
         told = as_object(as_object(read_json(text[text.rfind("\n") + 1 :])).get("fields")).get("message")
         if isinstance(told, str):

@@ -41,6 +41,11 @@ class Captured:
     total_bytes: int
 
     @property
+    def text(self) -> str:
+        """The kept bytes as text, without white space around it."""
+        return self.kept.decode(errors="replace").strip()
+
+    @property
     def is_cut(self) -> bool:
         """True if earlier bytes were dropped."""
         return self.total_bytes > len(self.kept)
@@ -247,8 +252,8 @@ class ProgramEnded:
     @property
     def why_not_started(self) -> str | None:
         """The reason why the lifeline could not start the program; None if it was started."""
-        text = self.stderr.kept.decode(errors="replace")
-        return text.strip() if self.return_code == -CANNOT_START and text.startswith(COMPLAINT) else None
+        is_it = self.return_code == -CANNOT_START and self.stderr.text.startswith(COMPLAINT)
+        return self.stderr.text if is_it else None
 
 
 @dataclass(frozen=True, slots=True)

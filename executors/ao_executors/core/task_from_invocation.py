@@ -154,9 +154,9 @@ def _check_mcp_servers(invocation: Invocation, executor: Executor, events: Emitt
 def _check_config(config: JsonObject, description: Description, events: Emitter) -> None:
     refuse_config(config, description, is_vetted=True)  # a constant, which a conformance suite checks
     known = description.config_schema.get("properties")
-    for name in config.keys() - (known.keys() if isinstance(known, dict) else config.keys()):
-        known_names = ", ".join(known) if isinstance(known, dict) else ""
-        events.warn(f"executor_config.{name} is ignored; known are {known_names}")
+    if isinstance(known, dict):
+        for name in config.keys() - known.keys():
+            events.warn(f"executor_config.{name} is ignored; known are {', '.join(known)}")
 
 
 def _contract_of(invocation: Invocation, description: Description, executor: Executor) -> OutputContract | None:

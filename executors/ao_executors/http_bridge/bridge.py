@@ -292,7 +292,7 @@ class ExecutorLink:
         """Return the failure of an executor that ended, or closed its stdout, without a terminal event."""
         code, stderr = await self.leave()
         how = "closed stdout" if code is None else f"ended with {code}"
-        told = stderr.kept.decode(errors="replace")[-_SHOWN_STDERR_CHARACTERS:].strip() or "empty"
+        told = stderr.text[-_SHOWN_STDERR_CHARACTERS:] or "empty"
         text = f"the executor {how} and said neither result nor failure; its stderr: {told}"
         return RunFailed(ErrorType.MISSING_TERMINAL, text, origin="executor")
 
