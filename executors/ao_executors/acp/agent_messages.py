@@ -2,7 +2,7 @@
 
 from ao_executors.core import Answer
 from ao_executors.core.foreign_json import JsonDocument, as_object
-from ao_executors.vendors.turn_messages import TurnMessages
+from ao_executors.core.message_stream import TurnMessages
 
 
 class AgentMessages(TurnMessages):

@@ -57,13 +57,8 @@ class Launch:
         config = task.config
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
-        values |= {
-            "folder": str(folder),
-            "max_turns": task.invocation.limits.max_turns,
-            "model": config.get("model"),
-            "system_prompt": None,
-            "system_prompt_file": None,
-        }
+        limits = task.invocation.limits
+        values |= {"folder": str(folder), "max_turns": limits.max_turns, "model": config.get("model")}
         if task.system_prompt and agent.takes("system_prompt"):
             file = folder / "system-prompt.md"
             file.write_text(task.system_prompt, encoding="utf-8", errors="replace")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from ao_executors.claude_code.claude_config import DEFAULT_PERMISSION_MODE
 from ao_executors.claude_code.sdk import AssistantMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
 from ao_executors.core import Answer, Emitter, RunFailed
-from ao_executors.vendors.turn_messages import TurnMessages
+from ao_executors.core.message_stream import TurnMessages
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
 

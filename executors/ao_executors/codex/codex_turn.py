@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ao_executors.core import Answer, Emitter
 from ao_executors.core.foreign_json import read_json, text_of
-from ao_executors.vendors.turn_messages import TurnMessages
+from ao_executors.core.message_stream import TurnMessages
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.framing import NotIJson, decode_object
 

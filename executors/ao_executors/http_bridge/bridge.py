@@ -297,10 +297,6 @@ class ExecutorLink:
         return RunFailed(ErrorType.MISSING_TERMINAL, text, origin="executor")
 
 
-class GatewaySilent(Exception):
-    """The gateway cannot be reached, does not answer in time, or does not answer with JSON."""
-
-
 class Gateway:
     """The gateway of one session. `warn` receives the failed requests.
 
@@ -320,11 +316,11 @@ class Gateway:
             RunFailed: The gateway does not know the session, or does not answer.
         """
         path = f"/sessions/{quote(self._session_id, safe='')}"
-        try:
-            status, answer = await self._call("GET", path, None)
-        except GatewaySilent as error:
-            text = f"the session {self._session_id!r} cannot be resumed: GET {path}: {error}"
-            raise RunFailed(ErrorType.SESSION_NOT_FOUND, text, origin="environment") from error
+        called = await self._call("GET", path, None)
+        if isinstance(called, str):
+            text = f"the session {self._session_id!r} cannot be resumed: GET {path}: {called}"
+            raise RunFailed(ErrorType.SESSION_NOT_FOUND, text, origin="environment")
+        status, answer = called
         session = answer.get("session", answer)
         if status != 200 or not isinstance(session, dict):
             text = f"session {self._session_id!r} not found: GET {path} was answered with {status}; start a new one"
@@ -333,11 +329,11 @@ class Gateway:
 
     async def agent(self, name: str) -> JsonObject:
         """Return the record of an agent; empty if the gateway does not know it or does not answer."""
-        try:
-            status, answer = await self._call("GET", f"/agents/{quote(name, safe='')}", None)
-        except GatewaySilent as error:
-            self._warn(f"the gateway does not tell about the agent {name!r}: {error}")
+        called = await self._call("GET", f"/agents/{quote(name, safe='')}", None)
+        if isinstance(called, str):
+            self._warn(f"the gateway does not tell about the agent {name!r}: {called}")
             return {}
+        status, answer = called
         return answer if status == 200 else {}
 
     async def tell(self, method: str, path: str, body: JsonObject) -> None:
@@ -347,17 +343,18 @@ class Gateway:
         """
         if self._silences >= MAX_SILENCES and body.get("event_type") != "result":
             return
-        try:
-            status, answer = await self._call(method, path, {**body, "session_id": self._session_id})
-        except GatewaySilent as error:
+        called = await self._call(method, path, {**body, "session_id": self._session_id})
+        if isinstance(called, str):
             self._silences += 1
-            self._warn(f"{method} {path} at the gateway: {error}")
+            self._warn(f"{method} {path} at the gateway: {called}")
             return
-        self._silences = 0
+        self._silences, (status, answer) = 0, called
         if status >= 400:
             self._warn(f"{method} {path} at the gateway was answered with {status}: {answer.get('detail')!r:.300}")
 
-    async def _call(self, method: str, path: str, body: JsonObject | None) -> tuple[int, JsonObject]:
+    async def _call(self, method: str, path: str, body: JsonObject | None) -> tuple[int, JsonObject] | str:
+        """Return status and answer of the gateway; the reason if it does not answer in time, or not with JSON."""
+
         def ask() -> tuple[int, bytes]:
             kind = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
             connection = kind(self._url.hostname or "", self._url.port, timeout=CALL_SECONDS)
@@ -374,10 +371,10 @@ class Gateway:
             async with asyncio.timeout(2 * CALL_SECONDS):  # the connection's timeout applies to each read
                 status, text = await asyncio.to_thread(ask)
             answer = read_json(text) if status < 300 and text else {"detail": text.decode(errors="replace")}
-        except TimeoutError as error:
-            raise GatewaySilent("no answer in time") from error
+        except TimeoutError:
+            return "no answer in time"
         except (OSError, HTTPException, ValueError, RecursionError) as error:
-            raise GatewaySilent(f"{type(error).__name__}: {error}") from error
+            return f"{type(error).__name__}: {error}"
         return status, answer if isinstance(answer, dict) else {}
 
 
