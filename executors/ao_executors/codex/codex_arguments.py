@@ -16,7 +16,6 @@ from ao_executors.core import RunContext
 from ao_executors.core.foreign_json import merged
 from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers
 from ao_executors.vendors.provider_errors import RetryPolicy
-from ao_protocol.contracts import Strategy
 from ao_protocol.documents import StdioMcpServer
 
 MCP_SECONDS: Final = 30
@@ -153,11 +152,6 @@ def _mcp_entry(server: McpServer, project_dir: Path, temporary: str) -> dict[str
         env = {"TMPDIR": temporary, **server.env}
         return {**entry, "command": server.command, "args": server.args, "env": env, "cwd": str(project_dir)}
     return {**entry, "url": server.url, "http_headers": server.headers}
-
-
-def is_native(context: RunContext) -> bool:
-    """Return whether the answer is the provider's structured output."""
-    return context.contract is not None and context.contract.strategy is Strategy.NATIVE
 
 
 def _toml(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ao_executors.codex.approvals import Approvals, deny
 from ao_executors.codex.codex_api_errors import CodexRetries, failure_of
-from ao_executors.codex.codex_arguments import MCP_SECONDS, is_native, thread_parameters
+from ao_executors.codex.codex_arguments import MCP_SECONDS, thread_parameters
 from ao_executors.codex.codex_process import START, RetryLog
 from ao_executors.codex.codex_turn import CodexMessages, CodexTools
 from ao_executors.codex.strict_schema import strict_schema
@@ -23,7 +23,7 @@ from ao_executors.core.foreign_json import JsonDocument, UnreadableMessage, read
 from ao_executors.core.json_rpc import AgentRefused, Peer
 from ao_executors.vendors.agent_cli import earlier_session
 from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
-from ao_protocol.contracts import JsonFormat, native_schema
+from ao_protocol.contracts import JsonFormat, Strategy, native_schema
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound
 
@@ -189,6 +189,7 @@ class CodexConversation:
         self._tools = CodexTools(task.events)
         self.approvals = Approvals(task.inputs, self._tools.deny)
         self._retries = CodexRetries.of(task.config)
+        self._is_native = task.contract is not None and task.contract.strategy is Strategy.NATIVE
         self._turn_id = ""
         self._is_active = False
         self._is_interrupted = False
@@ -224,7 +225,7 @@ class CodexConversation:
 
     def _native_schema(self) -> dict[str, Any] | None:
         contract = self._task.contract
-        if contract is None or not is_native(self._task) or not isinstance(contract.format, JsonFormat):
+        if contract is None or not self._is_native or not isinstance(contract.format, JsonFormat):
             return None
         return strict_schema(native_schema(contract.format.schema).document)
 
@@ -341,12 +342,12 @@ class CodexConversation:
 
     def _end_turn(self, turn: JsonDocument) -> Answer:
         if turn["status"] == "completed":
-            return self._transcript.end("end_turn", is_native=is_native(self._task))
+            return self._transcript.end("end_turn", is_native=self._is_native)
         error = turn.get("error") or {"message": f"the turn was {shown(turn['status'])}"}
         failed = failure_of(error, self._retries.after)
         if failed.error_type is ErrorType.OUTPUT_TRUNCATED:
-            return self._transcript.end("max_tokens", is_native=is_native(self._task))
-        if is_native(self._task) and any(words in error["message"] for words in _REFUSED_SCHEMA):
+            return self._transcript.end("max_tokens", is_native=self._is_native)
+        if self._is_native and any(words in error["message"] for words in _REFUSED_SCHEMA):
             message = (
                 f"the provider does not take this schema as native output ({failed.message}); use another strategy"
             )

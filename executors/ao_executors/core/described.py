@@ -4,6 +4,7 @@ Each function for a field returns its JSON Schema. Further keywords of the schem
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 Schema: TypeAlias = dict[str, Any]
@@ -24,9 +25,15 @@ def fields(properties: Mapping[str, Schema], required: Iterable[str] = ()) -> Sc
     return {"type": "object", **needs, "properties": dict(properties)}
 
 
-def text(description: str, **keywords: object) -> Schema:
-    """Return the schema of a text."""
-    return {"type": "string", **keywords, "description": description}
+def field(kind: str, description: str, **keywords: object) -> Schema:
+    """Return the schema of a field of a JSON type."""
+    return {"type": kind, **keywords, "description": description}
+
+
+text = partial(field, "string")
+integer = partial(field, "integer")
+number = partial(field, "number")
+table = partial(field, "object")
 
 
 def name(description: str) -> Schema:
@@ -41,7 +48,7 @@ def path(description: str) -> Schema:
 
 def flag(description: str, *, default: bool) -> Schema:
     """Return the schema of a boolean."""
-    return {"type": "boolean", "default": default, "description": description}
+    return field("boolean", description, default=default)
 
 
 def choice(description: str, values: Iterable[str], **keywords: object) -> Schema:
@@ -49,24 +56,9 @@ def choice(description: str, values: Iterable[str], **keywords: object) -> Schem
     return {"enum": list(values), **keywords, "description": description}
 
 
-def number(description: str, **keywords: object) -> Schema:
-    """Return the schema of a number."""
-    return {"type": "number", **keywords, "description": description}
-
-
-def integer(description: str, **keywords: object) -> Schema:
-    """Return the schema of an integer."""
-    return {"type": "integer", **keywords, "description": description}
-
-
 def array(description: str, items: Mapping[str, object], **keywords: object) -> Schema:
     """Return the schema of a list."""
-    return {"type": "array", "items": dict(items), **keywords, "description": description}
-
-
-def table(description: str, **keywords: object) -> Schema:
-    """Return the schema of an object."""
-    return {"type": "object", **keywords, "description": description}
+    return field("array", description, items=dict(items), **keywords)
 
 
 def argv(description: str) -> Schema:
