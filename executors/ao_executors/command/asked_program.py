@@ -154,20 +154,19 @@ class _ProgramConfig:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        session_pattern = config.get("session_pattern")
+        pattern, patterns = config.get("session_pattern"), config.get("error_patterns", {})
         self.argv: list[str] = config["argv"]
         self.resume_argv: list[str] | None = config.get("resume_argv")
-        self.session_pattern = _compiled("session_pattern", session_pattern, groups=1) if session_pattern else None
+        self.session_pattern = None if pattern is None else _compiled("session_pattern", pattern, groups=1)
         self.session_file: str = config.get("session_file", ".")
         self.install_hint: str = config.get("install_hint", "install it, or name its path in executor_config.argv")
         self.answer_path: list[str] = config.get("output", "text").split(".")[1:]
         self._exit_codes: dict[str, str] = config.get("exit_codes", {})
-        patterns = config.get("error_patterns", {})
         self._error_patterns = [(_compiled("error_patterns", text), ErrorType(patterns[text])) for text in patterns]
         if self.resume_argv is not None:
             if not any(SESSION_ID in argument for argument in self.resume_argv[1:]):
                 raise _invalid("resume_argv", f"has no {SESSION_ID}: the newest session may be another run's; add it")
-            if session_pattern is None and not any(SESSION_ID in argument for argument in self.argv[1:]):
+            if pattern is None and not any(SESSION_ID in argument for argument in self.argv[1:]):
                 raise _invalid("argv", f"has no {SESSION_ID}, and no session_pattern finds one; add one of them")
 
     def not_started(self, name: str, reason: str) -> RunFailed:

@@ -56,8 +56,8 @@ def _utc_now() -> str:
 class Emitter:
     """The writer of a run's events. After the terminal event `ended` is True, and further events are dropped.
 
-    An executor calls `emit`. Texts in lines over `max_event_bytes` are cut. Payloads, such as a tool's input, may be
-    any JSON.
+    An executor calls `emit`, or the methods for certain events. Texts in lines over `max_event_bytes` are cut.
+    Payloads, such as a tool's input, may be any JSON.
 
     Args:
         write: Receives one whole line at a time.
@@ -86,14 +86,14 @@ class Emitter:
         """True once a tool or an MCP server is started."""
         self.bound_session: str | None = None
         """The `executor_session_id` of the last `session_bound`."""
-        self._write = write
-        self._identity = {"session_id": session_id, "run_id": run_id}
-        self._now = now
-        self._redactor = _redactor_of(tuple(secret for secret in secrets if secret))
         self.open_tools: dict[str, tuple[str, Any]] = {}
         """Name and input of each tool call that has begun and not ended, by its id."""
         self.known_tools: set[str] = set()
         """The ids of all tool calls of the run."""
+        self._write = write
+        self._identity = {"session_id": session_id, "run_id": run_id}
+        self._now = now
+        self._redactor = _redactor_of(tuple(secret for secret in secrets if secret))
         self._open_requests: dict[str, None] = {}
         self._retry_at = 0.0
         self._usage: dict[str, Any] = {}

@@ -264,6 +264,31 @@ def test_an_event_that_cannot_be_written_takes_no_number(events: Emitter, writte
     assert [document["seq"] for document in written.documents] == [1]
 
 
+def test_a_tool_call_begins_once_and_ends_once_with_what_is_known_of_it(events: Emitter, written: Written) -> None:
+    for _ in range(2):
+        events.start_tool("call_1", "Bash", {"command": "ls"})
+    for call_id in ("call_0", "call_1", "call_1"):
+        events.finish_tool(call_id, "completed", tool_output="a")
+    events.start_tool("call_1", "Bash")
+
+    started, finished = written.documents
+    assert (started["event_type"], finished["event_type"]) == ("tool_started", "tool_finished")
+    assert (finished["tool_name"], finished["tool_input"], finished["tool_output"]) == ("Bash", {"command": "ls"}, "a")
+    assert (events.open_tools, events.known_tools) == ({}, {"call_1"})
+
+
+def test_usage_is_the_sum_of_what_is_added(events: Emitter, written: Written) -> None:
+    events.add_usage({"input_tokens": 1, "output_tokens": None, "cost_usd": 0.1})
+    events.add_usage({"input_tokens": 2, "output_tokens": 3, "cost_usd": 0.2})
+
+    names = ("input_tokens", "output_tokens", "cost_usd")
+    figures = [{name: document.get(name) for name in names} for document in written.documents]
+    assert figures == [
+        {"input_tokens": 1, "output_tokens": 0, "cost_usd": 0.1},
+        {"input_tokens": 3, "output_tokens": 3, "cost_usd": 0.3},
+    ]
+
+
 LIMIT = 4096
 
 
