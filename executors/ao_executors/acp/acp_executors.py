@@ -6,7 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from ao_executors import VERSION
-from ao_executors.acp.agent_rows import ANY, CLAUDE, GEMINI, OPENCODE, QWEN, AgentRow
+from ao_executors.acp.agent_rows import (
+    ANY,
+    CLAUDE,
+    DEFAULT_IDLE_SECONDS,
+    DEFAULT_START_SECONDS,
+    GEMINI,
+    OPENCODE,
+    QWEN,
+    AgentRow,
+)
 from ao_executors.core import Executor, Task, serve
 from ao_executors.core.described import (
     STREAMING,
@@ -74,10 +83,12 @@ def _properties(agent: AgentRow) -> dict[str, Schema]:
         "idle_seconds": number(
             "The longest silence of an agent in a turn. Then the turn is cancelled and the run fails.",
             exclusiveMinimum=0,
-            default=900,
+            default=DEFAULT_IDLE_SECONDS,
         ),
         "start_seconds": number(
-            "The longest silence of an agent before the first prompt.", exclusiveMinimum=0, default=120
+            "The longest silence of an agent before the first prompt.",
+            exclusiveMinimum=0,
+            default=DEFAULT_START_SECONDS,
         ),
         "env": variables("the agent; they override the others"),
     }
@@ -125,3 +136,4 @@ claude = partial(serve_row, CLAUDE)
 gemini = partial(serve_row, GEMINI)
 opencode = partial(serve_row, OPENCODE)
 qwen = partial(serve_row, QWEN)
+"""The programs `ao-acp-exec`, `ao-claude-acp-exec`, `ao-gemini-exec`, `ao-opencode-exec` and `ao-qwen-exec`."""

@@ -11,6 +11,9 @@ from typing import Any, Final
 from ao_executors.vendors.provider_errors import CLAUDE_ERRORS, type_of_status
 from ao_protocol.errors import ErrorType
 
+DEFAULT_IDLE_SECONDS: Final = 900
+DEFAULT_START_SECONDS: Final = 120
+
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:

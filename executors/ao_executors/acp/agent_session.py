@@ -11,7 +11,7 @@ from typing import Final
 
 from ao_executors import VERSION
 from ao_executors.acp.agent_failures import failure_of_refusal, patience_of
-from ao_executors.acp.agent_rows import AgentRow
+from ao_executors.acp.agent_rows import DEFAULT_START_SECONDS, AgentRow
 from ao_executors.acp.launch import Launch
 from ao_executors.acp.mcp_check import usable_servers
 from ao_executors.core import RunFailed, Task
@@ -25,7 +25,6 @@ from ao_protocol.events import Log, SessionBound
 
 PROTOCOL_VERSION: Final = 1
 """In the draft of version 2 the response to `session/prompt` does not end the turn."""
-DEFAULT_START_SECONDS: Final = 120.0
 _STDERR_BYTES: Final = 16 * 1024
 _LEAVE_SHARE: Final = 0.1
 _TERMINATE_SHARE: Final = 0.3

@@ -7,7 +7,7 @@ from typing import Final
 from ao_executors.acp.agent_failures import failure_of_refusal, patience_of
 from ao_executors.acp.agent_messages import AgentMessages
 from ao_executors.acp.agent_permissions import CANCELLED, AgentPermissions
-from ao_executors.acp.agent_rows import AgentRow
+from ao_executors.acp.agent_rows import DEFAULT_IDLE_SECONDS, AgentRow
 from ao_executors.acp.agent_session import AgentSession, opened_session
 from ao_executors.acp.agent_tools import AgentTools
 from ao_executors.acp.agent_usage import RunUsage
@@ -17,7 +17,6 @@ from ao_executors.core.json_rpc import AgentRefused, ignore
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Result, Usage
 
-DEFAULT_IDLE_SECONDS: Final = 900.0
 _DRAIN_SHARE: Final = 0.25
 """The part of the clean-up time in which a cancelled agent ends its turn."""
 _PROMPT: Final = "session/prompt"

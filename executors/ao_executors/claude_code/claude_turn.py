@@ -34,7 +34,7 @@ _PLAIN_COMMAND: Final = re.compile(r"([A-Za-z][\w+-]*)( [\w+:,@-][\w.+:,@=-]*)*"
 class ClaudeMessages:
     """The messages in the CLI's output, which sends one block by block under one message id.
 
-    Each block of text becomes an event, and its pieces before it if the CLI sends them. With `holds_back`, it does not.
+    Each block of text becomes an event, and its pieces before it. With `holds_back` the CLI sends no pieces.
     """
 
     def __init__(self, events: Emitter, *, holds_back: bool) -> None:
