@@ -89,15 +89,14 @@ def duration_of(text: str) -> timedelta:
     return timedelta(**{DURATION_UNITS[found[2]]: int(found[1])})
 
 
-TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
-
-
 def valid_tags(_ctx: click.Context, _parameter: click.Parameter, tags: tuple[str, ...]) -> tuple[str, ...]:
     """Return the tags of an option.
 
     Raises:
         click.BadParameter: One of them has another form.
     """
+    from ao_runner.store.records import TAG
+
     for tag in tags:
         if not TAG.fullmatch(tag):
             raise click.BadParameter(f"{tag!r} is no tag; expected letters, digits and . _ : / -, at most 128")

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ao_protocol.events import Failure, Result
 from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.waiting import reasons_to_wait
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
+from ao_runner.runs.waiting import reasons_to_wait
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, RunStatus
@@ -170,10 +170,10 @@ async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> dict[str, 
     def find(store: Store) -> JsonObject:
         state = found_run(store, run_id)
         terminal = terminal_of(store, run_id) if state.run.status not in OPEN_STATUSES else None
-        waiting = reasons_to_wait(store, store.states_of(state.run.session_id))
+        reason = reasons_to_wait(store, store.states_of(state.run.session_id)).get(run_id)
         return {
             **_shown(store, [state])[0],
-            "waiting": waiting.get(run_id),
+            "waiting": None if reason is None else reason.text,
             "failure": terminal.error.model_dump(exclude_none=True) if isinstance(terminal, Failure) else None,
             "output": shown_contract(store, state, terminal),
             "succeeded_by": store.find_successor(run_id),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import click
 
 from ao_runner.cli.options import (
+    ORDERED_EXIT_CODE,
     complete_profile,
     examples,
     home_option,
@@ -148,7 +149,7 @@ async def _serve(given: ServeArguments) -> None:
     receivers = ReceiverPolicy(allows_private=given["private_webhooks"] or is_loopback(given["host"]))
     # Every user of this host can see arguments; only this user can see variables.
     environ = {**os.environ, "AO_STORE": given["store"]} | ({COORDINATOR_TOKEN: tokens["worker"]} if tokens else {})
-    beside = WorkerBeside(_worker(given, _own_address(listener)), environ)
+    beside = WorkerBeside(_worker(given, _own_address(listener)), environ, ORDERED_EXIT_CODE, _tell)
     app, gate = build_application(access, hosting, policy, receivers, beside)
     connections = fitting_connections(given["max_connections"])
     bounds = Bounds(connections, given["head_seconds"], given["body_seconds"])
@@ -159,6 +160,10 @@ async def _serve(given: ServeArguments) -> None:
         with on_signals(lambda: server.stop(app.state.context.live.close)):
             _say_where(address, given, tokens, connections)
             await server.serve([listener])
+
+
+def _tell(sentence: str) -> None:
+    echo(f"ao: {sentence}", err=True)
 
 
 def _gate_policy(given: ServeArguments, port: int) -> "GatePolicy":
