@@ -6,7 +6,6 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Final, Self
 
-from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.store.action_table import Action
 from ao_runner.store.records import timestamp
@@ -65,7 +64,7 @@ class ActionLog:
                 continue
             try:
                 await self._access.write(lambda store: store.add_actions(actions))  # noqa: B023  # awaited here
-            except (CoordinatorUnavailable, RunnerError):
+            except RunnerError:
                 if self._closing.is_set():
                     _tell_lost(actions)
                     continue

@@ -39,7 +39,14 @@ from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, p
 from ao_protocol.written import NotInteroperable, check_name, decode_text, parse_json
 from ao_runner.blueprints.loading import MAX_REMARKS, is_free, load_blueprint, nearest, oddities_of
 from ao_runner.coordinators.inbox import Inbox
-from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, EventBatch, Orders
+from ao_runner.coordinators.port import (
+    Assignment,
+    Coordinator,
+    CoordinatorUnavailable,
+    CoordinatorUnusable,
+    EventBatch,
+    Orders,
+)
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
 from ao_runner.run_events import RunKey
@@ -319,7 +326,7 @@ MAX_MESSAGE_CHARACTERS: Final = 4000
 MAX_BYTES_READ_AT_ONCE: Final = 16 * 1024
 
 
-class StdoutCoordinator:
+class StdoutCoordinator(Coordinator):
     """A `Coordinator` on stdin and stdout. After the end of stdin the worker drains and exits.
 
     An event is acknowledged once its whole line is written. Each run has one attempt and no lease.
@@ -344,8 +351,6 @@ class StdoutCoordinator:
         """Runs that were cancelled before they began. The worker receives the cancel when they begin."""
         self._accepted: dict[RunKey, int] = {}
         self._has_ended = False
-        self.refused_lines = 0
-        """How many lines were refused."""
 
     async def __aenter__(self) -> Self:
         """Begin to read stdin."""

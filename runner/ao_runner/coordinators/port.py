@@ -13,7 +13,7 @@ from typing import Final, Protocol, Self
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import RunKey
-from ao_runner.store.records import Run, RunRecord, Session
+from ao_runner.store.records import Fleet, Run, RunRecord, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,12 @@ class Coordinator(Protocol):
 
     Where it cannot be reached a call raises `CoordinatorUnavailable`, and the worker tries again for as long as it
     takes; nothing is lost meanwhile. No call waits for another one of the same worker.
+
+    Implementations inherit what most of them have in common.
     """
+
+    refused_lines: int = 0
+    """How many lines were no runs, where runs come as lines."""
 
     async def __aenter__(self) -> Self:
         """Announce the worker.
@@ -171,6 +176,10 @@ class Coordinator(Protocol):
         Raises:
             CoordinatorUnavailable: not now; call again.
         """
+
+    async def fleet(self) -> Fleet | None:
+        """Return the load that all workers share; None where it is not known."""
+        return None
 
 
 @dataclass(eq=False)

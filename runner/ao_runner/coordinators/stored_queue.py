@@ -17,6 +17,7 @@ from ao_runner.coordinators.group_commit import GroupCommit, unavailable
 from ao_runner.coordinators.inbox import AskedRequests, new_stops
 from ao_runner.coordinators.port import (
     Assignment,
+    Coordinator,
     CoordinatorUnavailable,
     EventBatch,
     InputAnswer,
@@ -70,7 +71,7 @@ class SharedStore:
     wakeup: Wakeup
 
 
-class StoreCoordinator:
+class StoreCoordinator(Coordinator):
     """See `ao_runner.coordinators.port.Coordinator`. `offer.owner` must be alive, see `ao_runner.store.ownership`.
 
     Calls of a server run in a thread of their own, so that a slow network delays no other work of the event loop.

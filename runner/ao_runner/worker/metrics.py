@@ -107,8 +107,8 @@ class Metrics(Observer):
         """Read gauges from this worker."""
         self.registry.register(_Present(self, watched))
 
-    def watch_fleet(self, look: Callable[[], Awaitable[Fleet]]) -> None:
-        """Query, at each scrape, a store that workers share."""
+    def watch_fleet(self, look: Callable[[], Awaitable[Fleet | None]]) -> None:
+        """Ask, at each scrape, for the load that all workers share."""
         self.fleet = _FleetGauges(look)
         self.registry.register(self.fleet)
 
@@ -195,7 +195,7 @@ class _Present:
 class _FleetGauges:
     """Gauges of a store; each of its workers exports the same values. They are absent if it does not answer in time."""
 
-    look: Callable[[], Awaitable[Fleet]]
+    look: Callable[[], Awaitable[Fleet | None]]
     fleet: Fleet | None = None
 
     async def refresh(self) -> None:
@@ -223,7 +223,7 @@ class _FleetGauges:
 
 
 @dataclass
-class WatchedCoordinator:
+class WatchedCoordinator(Coordinator):
     """A coordinator whose calls are counted; see `ao_runner.coordinators.port.Coordinator`."""
 
     inner: Coordinator

@@ -30,6 +30,7 @@ from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, Reg
 from ao_runner.coordinators.http.transport import Exchange, Timing, Unanswered, shortened
 from ao_runner.coordinators.port import (
     Assignment,
+    Coordinator,
     CoordinatorUnavailable,
     CoordinatorUnusable,
     EventBatch,
@@ -46,7 +47,7 @@ NEVER_BEGAN: Final = (
 USUAL_TIMING: Final = Timing()
 
 
-class HttpCoordinator:
+class HttpCoordinator(Coordinator):
     """A `Coordinator` over HTTP. After `CoordinatorUnavailable` it may be entered again.
 
     The server has no leases and no attempts, so nothing is fenced. `LeaseLost` is raised if the server no longer knows

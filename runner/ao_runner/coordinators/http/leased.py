@@ -17,6 +17,7 @@ from ao_runner.coordinators.inbox import new_stops
 from ao_runner.coordinators.port import (
     Assignment,
     Backoff,
+    Coordinator,
     CoordinatorUnavailable,
     CoordinatorUnusable,
     EventBatch,
@@ -50,7 +51,7 @@ async def speaks_leases(
                 await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
 
 
-class LeasedCoordinator:
+class LeasedCoordinator(Coordinator):
     """See `ao_runner.coordinators.port.Coordinator`. It retries nothing, as the worker does that.
 
     Args:

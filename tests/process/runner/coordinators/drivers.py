@@ -245,7 +245,7 @@ class OlderServeDriver(ServeDriver):
 
 
 DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {
-    "local": StoreDriver,
+    "store": StoreDriver,
     "http": HttpDriver,
     "stdout": StdoutDriver,
 }

@@ -51,7 +51,7 @@ def hosting(
 @pytest.mark.parametrize(
     ("coordinator", "wanted"),
     [
-        pytest.param("local", order(), id="no http coordinator"),
+        pytest.param("store", order(), id="no http coordinator"),
         pytest.param(COORDINATOR, order(blueprint={"name": "helper"}), id="nobody asks for it"),
         pytest.param(COORDINATOR, replace(order(), runner_values={SERVER: "http://elsewhere/mcp"}), id="given"),
     ],
