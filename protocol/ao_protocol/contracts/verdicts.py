@@ -271,7 +271,7 @@ def _explain_refused(engine: Engine, refused: _Refused, effort: _Effort) -> Iter
                 continue
             message = error if isinstance(error, str) else error.message
             cut = message[MAX_MESSAGE_CHARACTERS:] and "…"
-            yield Problem(refused.path, message[:MAX_MESSAGE_CHARACTERS] + cut)
+            yield Problem(refused.path, message[:MAX_MESSAGE_CHARACTERS] + cut, keyword)
             alternatives: Any = () if isinstance(error, str) else error.context or ()
             effort.spend(STEPS_OF_A_PART * len(alternatives))
             meant = [each for each in alternatives if _may_be_meant(engine, each)]

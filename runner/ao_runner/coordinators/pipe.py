@@ -420,13 +420,6 @@ class StdoutCoordinator(Coordinator):
         await self._inbox.until_orders(IDLE_SECONDS)
         return self._inbox.take_orders()
 
-    async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
-        """Return the answer: this coordinator passes none of other people on."""
-        return answer
-
-    def drain(self) -> None:
-        """Do nothing: runs are assigned by `claim` only."""
-
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Forget a run. One that never began is put back, as the next to be claimed."""
         assignment = self._unbegun.pop(key, None)
@@ -436,9 +429,6 @@ class StdoutCoordinator(Coordinator):
         else:
             self._run_ids.end(key.run_id)
         self._drain_when_empty()
-
-    async def session_left(self, session_id: str) -> None:
-        """Do nothing: no line reports which sessions have a process."""
 
     async def _read(self) -> None:
         try:

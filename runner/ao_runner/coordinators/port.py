@@ -158,11 +158,17 @@ class Coordinator(Protocol):
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Record an answer to a request, unless there is one, and return the one that counts.
 
-        It may be called before the event of the request is delivered: then the answer counts.
+        It may be called before the event of the request is delivered: then the answer counts. A coordinator that passes
+        no answers of other people on returns this one.
         """
+        return answer
 
     def drain(self) -> None:
-        """Take note that this worker claims no more runs; those that it holds go on."""
+        """Take note that this worker claims no more runs; those that it holds go on.
+
+        It does nothing where runs are handed out by `claim` only.
+        """
+        return
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Let go of a run: with its record after its end, with None to give back one that never began.
@@ -173,9 +179,12 @@ class Coordinator(Protocol):
     async def session_left(self, session_id: str) -> None:
         """Say that no process waits for a session's next run any more. It may be said of any session.
 
+        It does nothing where it is not known which sessions have a process.
+
         Raises:
             CoordinatorUnavailable: not now; call again.
         """
+        return
 
     async def fleet(self) -> Fleet | None:
         """Return the load that all workers share; None where it is not known."""

@@ -250,9 +250,6 @@ class StoreCoordinator(Coordinator):
         decide = partial(self._store.decide_request, key.run_id, request_id, given, timestamp())
         return await self._commits.do(decide) or PARKED
 
-    def drain(self) -> None:
-        """Do nothing, since no run is handed out without a claim."""
-
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Store the record of a run that has ended, or return one that has not begun to the queue."""
         if record is None:
@@ -262,9 +259,6 @@ class StoreCoordinator(Coordinator):
         self._told_stops.pop(key.run_id, None)
         self._asked.forget(key.run_id)
         self._acknowledged.pop(key, None)
-
-    async def session_left(self, session_id: str) -> None:
-        """Do nothing, since the store does not contain which sessions have a process."""
 
     async def fleet(self) -> Fleet:
         """Return the load of the store and the number of its workers."""

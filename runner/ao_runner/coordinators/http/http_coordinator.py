@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.assignments import (
     Blueprints,
     OfferedRun,
@@ -166,10 +165,6 @@ class HttpCoordinator(Coordinator):
         """Wait for orders."""
         await self._polling.inbox.until_orders(self._timing.idle_seconds)
         return self._polling.inbox.take_orders()
-
-    async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
-        """Return the answer: this coordinator passes none of other people on."""
-        return answer
 
     def drain(self) -> None:
         """Stop polling, because a poll brings runs. The status of held runs is requested instead."""
