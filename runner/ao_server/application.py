@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
 
-from ao_runner.connections import BoundedServer
+from ao_runner.connections import Application, BoundedServer
 from ao_runner.coordinators.http import worker_calls
 from ao_runner.errors import RunnerError
 from ao_runner.store.records import timestamp
@@ -32,7 +32,7 @@ from ao_server.api import (
 from ao_server.api.mcp_endpoint import McpEndpoint
 from ao_server.beside import WorkerBeside
 from ao_server.context import ServerContext
-from ao_server.gate import Application, Gate, GatePolicy
+from ao_server.gate import Gate, GatePolicy
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
 from ao_server.older_runners import OlderRunners

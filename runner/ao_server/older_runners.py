@@ -6,13 +6,13 @@ A report carries no attempt. It counts if the run is still performed by this run
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 
 from ao_protocol.events import Body, Failure, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Assignment, EventBatch, LeaseLost
 from ao_runner.coordinators.stored_queue import SharedStore, StoreCoordinator
-from ao_runner.errors import RunnerError
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import end_lost_run
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS
@@ -21,6 +21,7 @@ from ao_runner.store.ownership import REMOTE, uptime_seconds
 from ao_runner.store.records import Offer, RunState, timestamp
 from ao_runner.store.store import Store
 from ao_server.older_runs import OlderRun, bound
+from ao_server.problems import refusal
 from ao_server.store_access import StoreAccess
 
 OLDER_OWNER: Final = f"{REMOTE}lnch_"
@@ -75,18 +76,6 @@ class OlderRunner:
             "status": "online" if self.silent_seconds < STALE_SECONDS else "stale",
             "seconds_since_heartbeat": self.silent_seconds,
         }
-
-
-@dataclass(eq=False)
-class AgentNameTaken(RunnerError):
-    """A runner announces an agent with the name of another one."""
-
-    name: str
-    runner_id: str | None
-
-    def __str__(self) -> str:
-        by = "" if self.runner_id is None else f" by runner {self.runner_id!r}"
-        return f"Agent {self.name!r} is already registered{by}"
 
 
 class OlderRunners:
@@ -150,7 +139,7 @@ class OlderRunners:
         """Add a runner, or replace one that is stale, and store the agents that it alone performs.
 
         Raises:
-            AgentNameTaken: Another agent has the name of one of them.
+            HTTPException: Another agent has the name of one of them.
         """
         await self._access.write(lambda store: _put_agents(store, runner_id, agents))
         runner = await self._added(OlderRunner(runner_id, registration, self._coordinator(offer)))
@@ -294,7 +283,9 @@ def _put_agents(store: Store, runner_id: str, agents: Sequence[JsonObject]) -> N
         name, now = str(document["name"]), timestamp()
         if (known := store.find_agent(name)) is not None:
             owner = known.document.get("runner_id")
-            raise AgentNameTaken(name, owner if isinstance(owner, str) else None)
+            message = f"Agent {name!r} is already registered" + (f" by runner {owner!r}" if owner else "")
+            facts: JsonObject = {"agent_name": name, "existing_runner_id": owner}
+            raise refusal(HTTPStatus.CONFLICT, "agent_name_collision", message, **facts)
         store.put_agent(StoredAgent(name, {**document, "runner_id": runner_id}, "active", now, now))
 
 

@@ -6,10 +6,11 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Final, Self
 
+from ao_runner.connections import Application, Message, Receive, Send
 from ao_runner.errors import RunnerError
 from ao_runner.store.action_table import Action
 from ao_runner.store.records import timestamp
-from ao_server.gate import SAFE, Application, Message, Receive, Send, is_call_of_worker
+from ao_server.gate import SAFE, is_call_of_worker
 from ao_server.store_access import StoreAccess
 
 TOGETHER_SECONDS: Final = 0.1

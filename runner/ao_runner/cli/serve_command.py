@@ -171,7 +171,8 @@ def _gate_policy(given: ServeArguments, port: int) -> "GatePolicy":
     from ao_server.logins import Logins
 
     if not given["with_token"] and is_loopback(given["host"]):
-        return GatePolicy(None, _hosts(given, port))
+        own = f"{_shown(given['host'])}:{port}"
+        return GatePolicy(None, frozenset({own, *map(str.lower, given["names"])}))
     tokens = tokens_of(given["home"])
     return GatePolicy(tokens, None, Logins(private_folder(given["home"], "server", "logins")))
 
@@ -202,12 +203,6 @@ def is_loopback(host: str) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return False
-
-
-def _hosts(given: ServeArguments, port: int) -> frozenset[str]:
-    """Return the values of Host that name a server without a token."""
-    names = {"127.0.0.1", "localhost", "[::1]", _shown(given["host"])}
-    return frozenset({f"{name}:{port}" for name in names} | {name.lower() for name in given["names"]})
 
 
 def _shown(host: str) -> str:

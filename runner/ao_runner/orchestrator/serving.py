@@ -18,6 +18,7 @@ from typing import Final
 from ao_runner.coordinators.http import Timing
 from ao_runner.coordinators.http.transport import Exchange
 from ao_runner.errors import RunnerError
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient, Timeouts
 from ao_runner.orchestrator.mcp_sdk import (
     CALLER,
     SDK_MODULES,
@@ -29,7 +30,8 @@ from ao_runner.orchestrator.mcp_sdk import (
     headers_of,
     over_http,
 )
-from ao_runner.orchestrator.tools import Caller, CoordinatorClient, Timeouts
+from ao_runner.orchestrator.tools import Caller
+from ao_runner.own_host import is_of_another_site, is_own_host
 from ao_runner.profiles import COORDINATOR_TOKEN
 
 TOKEN_BYTES: Final = 32
@@ -106,12 +108,10 @@ class _Refused(Exception):
 class Door:
     """The ASGI application that accepts `POST /TOKEN/mcp` with a valid token. A GET is refused: no events are sent.
 
-    A foreign `Host` or `Origin` is refused, because a page in a browser could reach the port through a name of its own
-    (DNS rebinding). `port` is set as soon as it is known.
+    A foreign `Host` or `Origin` is refused.
     """
 
     def __init__(self, grants: Grants, inside: Application) -> None:
-        self.port = 0
         self._grants = grants
         self._inside = inside
         self._calls: Counter[str | None] = Counter()
@@ -152,10 +152,9 @@ class Door:
 
     def _admitted(self, scope: Message) -> Caller:
         headers = headers_of(scope)
-        ours = [f"{host}:{self.port}" for host in (LOOPBACK, "localhost")]
-        if headers.get("host") not in ours:
+        if not is_own_host(headers.get("host", "")):
             raise _Refused(HTTPStatus.FORBIDDEN, "foreign Host")
-        if headers.get("origin", f"http://{ours[0]}") not in {f"http://{host}" for host in ours}:
+        if is_of_another_site(headers):
             raise _Refused(HTTPStatus.FORBIDDEN, "foreign Origin")
         token, slash, rest = scope["path"].removeprefix("/").partition("/")
         session_id = self._grants.session_of(token) if slash and rest == "mcp" else None
@@ -187,17 +186,12 @@ _HEAVY: Final = (*SDK_MODULES, "ao_runner.connections")
 _LOGGERS: Final = ("mcp", "sse_starlette", "uvicorn.error")
 
 
-@dataclass(eq=False)
 class CannotHost(RunnerError):
     """The server cannot be started."""
 
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"the orchestrator MCP server cannot be served: {self.reason}; or give its address with "
-            "--runner-value orchestrator_mcp_url=URL"
-        )
+    def __init__(self, reason: str) -> None:
+        advice = "or give its address with --runner-value orchestrator_mcp_url=URL"
+        super().__init__(f"the orchestrator MCP server cannot be served: {reason}; {advice}")
 
 
 class OrchestratorServer:
@@ -250,15 +244,12 @@ class OrchestratorServer:
             raise CannotHost(f"port {port}: {os.strerror(error.errno or 0)}") from error
         with listener:
             self._port = listener.getsockname()[1]
-            async with self._exchange, over_http(self._client) as inside:
-                door = Door(self._grants, inside)
-                door.port = self._port
-                async with _listening(door, listener):
-                    yield self._port
+            async with self._exchange, over_http(self._client) as tools, _listening(self._grants, tools, listener):
+                yield self._port
 
 
 @asynccontextmanager
-async def _listening(door: Door, listener: socket.socket) -> AsyncIterator[None]:
+async def _listening(grants: Grants, tools: Application, listener: socket.socket) -> AsyncIterator[None]:
     """Run uvicorn without its own loop, which would handle the worker's signals and wake up ten times a second."""
     from ao_runner.connections import BoundedConfig, BoundedServer, Bounds, fitting_connections
 
@@ -267,6 +258,7 @@ async def _listening(door: Door, listener: socket.socket) -> AsyncIterator[None]
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
+    door = Door(grants, tools)
     config = BoundedConfig(door, Bounds(fitting_connections(MOST_CONNECTIONS)), GOODBYE_SECONDS)
     config.load()
     server = BoundedServer(config)

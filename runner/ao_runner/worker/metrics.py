@@ -3,7 +3,7 @@
 Labels have bounded values: outcomes, error types of the protocol, calls of the port, the first hundred profiles.
 
 The worker's event loop serves them as `GET /metrics` and `GET /healthz`: no thread, no framework. A foreign `Host` is
-refused, because a page in a browser could reach the port through a name of its own (DNS rebinding).
+refused.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Outbox
+from ao_runner.own_host import is_own_host
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.store.records import Fleet, RunRecord, StoreUnusable, StoreUnwritable, seconds_since
@@ -308,18 +309,10 @@ MAX_HEAD_BYTES: Final = 16 * 1024
 MOST_CONNECTIONS: Final = 8
 """The maximum of connections, and of waiting ones: each uses a descriptor. A further one ends the oldest."""
 _HOST_LINE: Final = re.compile(rb"[ \t]*host[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNORECASE | re.DOTALL)
-_OWN_HOST: Final = re.compile(rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?", re.IGNORECASE)
 
 
-@dataclass(eq=False)
 class CannotListen(RunnerError):
     """The port cannot be opened."""
-
-    port: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"cannot serve metrics on {LOOPBACK}:{self.port}: {self.reason}; choose another --metrics-port, or 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +335,8 @@ class Exposition:
                 self._answer, LOOPBACK, port, limit=MAX_HEAD_BYTES, backlog=MOST_CONNECTIONS
             )
         except OSError as error:
-            raise CannotListen(port, os.strerror(error.errno or 0)) from error
+            what, advice = os.strerror(error.errno or 0), "choose another --metrics-port, or 0"
+            raise CannotListen(f"cannot serve metrics on {LOOPBACK}:{port}: {what}; {advice}") from error
         try:
             yield server.sockets[0].getsockname()[1]
         finally:
@@ -378,7 +372,7 @@ class Exposition:
         status, kind, body = HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"there are /metrics and /healthz\n"
         path = target.partition(b"?")[0]
         hosts = [found[1] for line in head.split(b"\r\n")[1:] if (found := _HOST_LINE.fullmatch(line))]
-        if hosts and not (len(hosts) == 1 and _OWN_HOST.fullmatch(hosts[0])):
+        if hosts and not (len(hosts) == 1 and is_own_host(hosts[0].decode("latin-1"))):
             status, body = HTTPStatus.MISDIRECTED_REQUEST, b"foreign Host; ask for 127.0.0.1 or localhost\n"
         elif method not in {b"GET", b"HEAD"}:
             status, body = HTTPStatus.METHOD_NOT_ALLOWED, b"GET only\n"

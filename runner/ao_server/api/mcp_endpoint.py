@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.transport import Answer, understood
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient
 from ao_runner.orchestrator.mcp_sdk import (
     CALLER,
     SDK_MODULES,
@@ -22,7 +23,6 @@ from ao_runner.orchestrator.mcp_sdk import (
     headers_of,
     over_http,
 )
-from ao_runner.orchestrator.tools import CoordinatorClient
 
 PLACE: Final = "ao serve"
 _OF_JSON: Final = {"Content-Type": "application/json"}

@@ -22,7 +22,6 @@ from ao_server.older_runners import (
     HEARTBEAT_SECONDS,
     OLDER_OWNER,
     STALE_SECONDS,
-    AgentNameTaken,
     OlderRunner,
     offer_of,
     runner_id_of,
@@ -130,11 +129,7 @@ async def register(context: Context, wanted: Registration) -> dict[str, Any]:
     shown: JsonObject = wanted.model_dump(exclude={"agents"}, exclude_none=True)
     offer = offer_of(runner_id, wanted.hostname, wanted.executor_profile, executor.type, wanted.tags or [])
     offer = replace(offer, needs_tag=wanted.require_matching_tags)
-    try:
-        await context.runners.register(runner_id, {"tags": [], **shown}, offer, await _own_agents(context, wanted))
-    except AgentNameTaken as error:
-        facts: JsonObject = {"agent_name": error.name, "existing_runner_id": error.runner_id}
-        raise refusal(HTTPStatus.CONFLICT, "agent_name_collision", str(error), **facts) from error
+    await context.runners.register(runner_id, {"tags": [], **shown}, offer, await _own_agents(context, wanted))
     return {
         "runner_id": runner_id,
         "poll_endpoint": "/runner/runs",

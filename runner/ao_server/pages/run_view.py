@@ -15,7 +15,7 @@ from ao_runner.store.store import Store
 from ao_server.pages.rendering import templates
 from ao_server.pages.requests import RequestView, views_of
 from ao_server.pages.timeline import Excerpt, asked_in, cut, in_one_line, pretty
-from ao_server.shapes import shown_contract, status_of_run, terminal_of
+from ao_server.shapes import names_of, shown_contract, terminal_of
 
 MOST_NODES: Final = 300
 MOST_LEVELS: Final = 12
@@ -38,7 +38,7 @@ class RunRow:
     @property
     def status(self) -> str:
         """The status, as clients see it."""
-        return status_of_run(self.state)
+        return names_of(self.state).run
 
     @property
     def is_open(self) -> bool:

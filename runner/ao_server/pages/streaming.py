@@ -15,7 +15,7 @@ from ao_server.api.streams import EVENTS_AT_ONCE, PING_SECONDS
 from ao_server.context import ServerContext
 from ao_server.event_log import EventPosition, LoggedEvent, events_after
 from ao_server.pages.timeline import entry_of, with_joined_pieces
-from ao_server.shapes import status_of_run
+from ao_server.shapes import names_of
 
 BETWEEN_LISTS_SECONDS: Final = 0.5
 LOOK_SECONDS: Final = 1.0
@@ -60,7 +60,7 @@ async def timeline_stream(
         by_id = {state.run.run_id: state for state in states}
         entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
         html = "".join(entry.html for entry in with_joined_pieces(entries))
-        now = [(state.run.run_id, status_of_run(state), state.attempt) for state in every]
+        now = [(state.run.run_id, names_of(state).run, state.attempt) for state in every]
         if now != progress or any(kind in event.line for event in events for kind in SHOWN_IN_HEADS):
             html += head(store, states)
         return _Round(events, html, now, run_id is not None and not any(state.run.ended_at is None for state in states))
