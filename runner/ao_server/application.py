@@ -35,7 +35,7 @@ from ao_server.context import ServerContext
 from ao_server.gate import Gate, GatePolicy
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
-from ao_server.older_runners import OlderRunners
+from ao_server.older.registrations import OlderRunners
 from ao_server.pages import actions, details, editor, exports, fleet, login, oversight, run_dialog
 from ao_server.pages import agents as agent_pages
 from ao_server.pages import requests as request_pages

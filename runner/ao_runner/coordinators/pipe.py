@@ -264,7 +264,7 @@ def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Ass
 
 def _assignment(asked: RunLine, defaults: RunDefaults) -> tuple[Assignment, list[str]]:
     document, blueprint = _blueprint(asked, defaults)
-    remarks = oddities_of(document, blueprint, below(ROOT, "blueprint"))
+    remarks = oddities_of(document, blueprint, below(ROOT, "blueprint"), MAX_CHARACTERS_BESIDE_RUNS)
     own_schema: JsonObject = {"output_schema": asked.output_schema}
     remarks += remarks_below(own_schema, own_schema, ROOT, MAX_CHARACTERS_BESIDE_RUNS)
     now = datetime.now(UTC).isoformat()

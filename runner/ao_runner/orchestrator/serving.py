@@ -1,6 +1,7 @@
 """The MCP server of a worker: one on the loopback address for all its runs."""
 
 import asyncio
+import hmac
 import importlib
 import json
 import logging
@@ -11,7 +12,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from http import HTTPStatus
 from typing import Final
 
@@ -57,17 +57,14 @@ class Grants:
         self._new_token = new_token
         self._runs: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
-        self._sessions: dict[bytes, str] = {}
-        """Session ids by the digest of the token, so that the time of a look-up reveals nothing about a token."""
+        """By session."""
 
     def grant(self, run_id: str, session_id: str) -> str:
         """Return the token of a session. It is valid at least until the run is revoked."""
         self._forget_what_ended()
         self._runs[run_id] = session_id
         if session_id not in self._tokens:
-            token = self._new_token()
-            self._tokens[session_id] = token
-            self._sessions[_digest(token)] = session_id
+            self._tokens[session_id] = self._new_token()
         return self._tokens[session_id]
 
     def revoke(self, run_id: str) -> None:
@@ -76,20 +73,18 @@ class Grants:
         self._forget_what_ended()
 
     def session_of(self, token: str) -> str | None:
-        """Return the session of a valid token; None for any other."""
-        session_id = self._sessions.get(_digest(token))
-        return session_id if session_id is not None and self._is_live(session_id) else None
+        """Return the session of a valid token; None for any other. It is compared with all, in constant time."""
+        given, found = token.encode("utf-8", "surrogatepass"), None
+        for session_id, known in self._tokens.items():
+            if hmac.compare_digest(given, known.encode()):
+                found = session_id
+        return found if found is not None and self._is_live(found) else None
 
     def _is_live(self, session_id: str) -> bool:
         return session_id in self._runs.values() or self._is_kept(session_id)
 
     def _forget_what_ended(self) -> None:
-        for session_id in [session_id for session_id in self._tokens if not self._is_live(session_id)]:
-            del self._sessions[_digest(self._tokens.pop(session_id))]
-
-
-def _digest(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "surrogatepass")).digest()
+        self._tokens = {session_id: token for session_id, token in self._tokens.items() if self._is_live(session_id)}
 
 
 SESSION_HEADER: Final = "x-agent-session-id"

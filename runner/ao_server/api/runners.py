@@ -17,16 +17,16 @@ from ao_server.agents import AGENT_NAME, problems_of_agent
 from ao_server.api.runs import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
-from ao_server.older_blueprints import handed_out
-from ao_server.older_runners import (
+from ao_server.older.handed_out_runs import handed_out
+from ao_server.older.registrations import (
     HEARTBEAT_SECONDS,
-    OLDER_OWNER,
     STALE_SECONDS,
     OlderRunner,
     offer_of,
+    registration_of,
     runner_id_of,
 )
-from ao_server.older_runs import failure_of, stopped_by
+from ao_server.older.reports import failure_of, stopped_by
 from ao_server.problems import problems_in, refusal
 from ao_server.request_text import Segment
 
@@ -238,17 +238,12 @@ async def list_runners(context: Context) -> dict[str, Any]:
             "runner_id": name,
             "registered_at": None,
             "last_heartbeat": None,
-            "hostname": owner.host,
-            "project_dir": None,
-            "executor_profile": ", ".join(owner.serves),
-            "executor": {},
-            "tags": list(owner.tags),
-            "require_matching_tags": False,
+            **registration_of(owner),
             "status": "online",
             "seconds_since_heartbeat": None,
         }
         for name, owner in owners.items()
-        if owner.serves and not name.startswith(OLDER_OWNER)
+        if owner.serves and not context.runners.is_one(name)
     ]
     return {"runners": [*runners, *others]}
 
