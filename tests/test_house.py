@@ -69,7 +69,7 @@ def _dotted(name: str) -> str:
 
 def _constants_of(tree: ast.Module) -> dict[str, ast.expr]:
     """Return the values that a module binds to names, without its functions and classes."""
-    found = {}
+    found: dict[str, ast.expr] = {}
     for node in tree.body:
         if isinstance(node, ast.AnnAssign | ast.Assign) and node.value is not None:
             targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
