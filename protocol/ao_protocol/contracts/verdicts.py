@@ -271,7 +271,7 @@ def _explain_refused(engine: Engine, refused: _Refused, effort: _Effort) -> Iter
                 yield error
                 continue
             message = error if isinstance(error, str) else error.message
-            yield Problem(refused.path, shorten(message, MAX_MESSAGE_CHARACTERS))
+            yield Problem(refused.path, shorten(message, MAX_MESSAGE_CHARACTERS), keyword)
             alternatives: Any = () if isinstance(error, str) else error.context or ()
             effort.spend(STEPS_OF_A_PART * len(alternatives))
             meant = [each for each in alternatives if _may_be_meant(engine, each)]

@@ -16,7 +16,7 @@ from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ao_runner.coordinators.http.transport import Exchange, Timing
-from ao_runner.orchestrator.tools import CoordinatorClient
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Session, timestamp
 from tests.process.runner.orchestrator.calling import client_at, told
