@@ -20,8 +20,8 @@ from ao_executors.claude_code.config import ASKING_PERMISSION_MODE, DEFAULT_PERM
 from ao_executors.claude_code.unexpanded import unexpanded
 from ao_executors.core import RunContext
 from ao_protocol.contracts import JsonFormat, Strategy, native_schema
-from ao_protocol.contracts.validation import Catalogue
 from ao_protocol.contracts.verdicts import pointer_below
+from ao_protocol.contracts.vetting import Catalogue
 from ao_protocol.documents import Invocation, RemoteMcpServer, StdioMcpServer
 
 _Number = TypeVar("_Number", int, float)
