@@ -108,7 +108,7 @@ class _Explanation:
             yield Problem(refused.path, f"False schema does not allow {shown(refused.value)}")
             return
         kind = type(refused.value)
-        words_of = _OF_ANY_VALUE | (_OF_OBJECTS if kind is dict else _OF_ARRAYS if kind is list else {})
+        words_of = _OF_OBJECTS if kind is dict else _OF_ARRAYS if kind is list else _OF_ANY_VALUE
         explained = False
         for keyword in [keyword for keyword in refused.schema if keyword in words_of or keyword in _SENTENCES]:
             rule = refused.schema[keyword]
@@ -145,7 +145,7 @@ _SENTENCES: Final = {
     "uniqueItems": "{value} has non-unique elements",
 }
 """The sentence for each keyword that asserts something about the value itself."""
-_SENTENCES_OF_LIMITS: Final = {
+_SENTENCES_OF_LIMITS: Final[Mapping[tuple[str, float], str]] = {
     **dict.fromkeys((("maxItems", 0), ("maxLength", 0), ("maxProperties", 0)), "{value} is expected to be empty"),
     **dict.fromkeys((("minItems", 1), ("minLength", 1), ("minProperties", 1)), "{value} should be non-empty"),
 }
@@ -296,6 +296,7 @@ _OF_ANY_VALUE: Final[Mapping[str, _Keyword]] = {
     "oneOf": _one_of,
 }
 _OF_OBJECTS: Final[Mapping[str, _Keyword]] = {
+    **_OF_ANY_VALUE,
     "additionalProperties": _additional_properties,
     "dependencies": _dependencies,
     "patternProperties": _pattern_properties,
@@ -304,6 +305,7 @@ _OF_OBJECTS: Final[Mapping[str, _Keyword]] = {
     "required": _required,
 }
 _OF_ARRAYS: Final[Mapping[str, _Keyword]] = {
+    **_OF_ANY_VALUE,
     "additionalItems": _additional_items,
     "contains": _contains,
     "items": _items,

@@ -45,9 +45,6 @@ METASCHEMA_URI: Final = "http://json-schema.org/draft-07/schema#"
 _DRAFT_7: Final = frozenset(
     f"{scheme}://json-schema.org/draft-07/schema{fragment}" for scheme in ("http", "https") for fragment in ("", "#")
 )
-_DRAFT_7: Final = frozenset(
-    f"{scheme}://json-schema.org/draft-07/schema{fragment}" for scheme in ("http", "https") for fragment in ("", "#")
-)
 _LATER_KEYWORDS: Final = frozenset(
     {"$dynamicRef", "$recursiveRef", "dependentRequired", "dependentSchemas", "maxContains", "minContains"}
     | {"prefixItems", "unevaluatedItems", "unevaluatedProperties"}
