@@ -10,7 +10,6 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -18,9 +17,9 @@ from typing import Any, Final, NoReturn
 from ao_conformance.driver.leftovers import end_processes
 from ao_conformance.driver.process import Process, Start
 from ao_conformance.driver.transcript import OutputLine, Transcript, shown
-from ao_conformance.tally import KnownFailing, requirement_result
+from ao_conformance.tally import KnownFailing, SuiteRun, requirement_result
 from ao_conformance.vectors import Document, Vector, requirements_by_id
-from ao_conformance.verdict import Finding, SuiteResult, TranscriptEntry, VectorResult, Verdict, worst
+from ao_conformance.verdict import Finding, SuiteResult, TranscriptEntry, VectorResult, Verdict
 
 AS_SET: Final = frozenset({"problem_at"})
 """Names of fields whose lists are compared as sets: order and repetitions do not matter."""
@@ -284,25 +283,15 @@ def run_codec_suite(plan: CodecPlan, tell: Callable[[VectorResult], None] = lamb
     Raises:
         OSError: The command cannot be started.
     """
-    started_at = datetime.now(UTC)
+    run = SuiteRun(plan.known_failing)
     came = exchange(plan.command, [question.line for question in plan.questions], plan.limit_seconds)
     vectors = _judged_vectors(plan, came, tell)
     named = {name for vector in vectors for name in vector.requirements}
     tested = [rule for rule in requirements_by_id().values() if rule.id in named]
     # Requirements that no process test can show count here, too.
     requirements = [requirement_result(replace(rule, untestable=None), vectors) for rule in tested]
-    vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
-    return SuiteResult(
-        suite=CODEC,
-        command=plan.command,
-        name=shlex.join(plan.command),
-        level=CODEC,
-        started_at=started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        seconds=round(came.seconds, 1),
-        vectors=tuple(vectors),
-        requirements=tuple(requirements),
-        stale=stale,
-    )
+    name = shlex.join(plan.command)
+    return run.result(vectors, requirements, suite=CODEC, command=plan.command, name=name, level=CODEC)
 
 
 def _judged_vectors(plan: CodecPlan, came: Exchange, tell: Callable[[VectorResult], None]) -> list[VectorResult]:
@@ -340,7 +329,7 @@ def _result_of(question: Question, given: Sequence[Answer], silence: str) -> Vec
     if answer.get("unsupported") is True:
         return question.result(Verdict.NOT_APPLICABLE, "the codec does not support this question")
     wrong = mistake(question.source, answer)
-    return _failed(question, *wrong) if wrong else replace(question.result(Verdict.PASS), judged=question.requirements)
+    return _failed(question, *wrong) if wrong else question.judged((), judged=question.requirements)
 
 
 def _failed(question: Question, expected: str, found: str, line: int | None = 1) -> VectorResult:
@@ -350,8 +339,7 @@ def _failed(question: Question, expected: str, found: str, line: int | None = 1)
         Finding(name, expected, found, Verdict.WARN if rules[name].keyword == "SHOULD" else Verdict.FAIL, line)
         for name in question.requirements
     )
-    decisive = question.result(worst(finding.verdict for finding in findings))
-    return replace(decisive, findings=findings, judged=question.requirements)
+    return question.judged(findings, judged=question.requirements)
 
 
 def _transcript(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, Literal, Self
 
-from ao_conformance.verdict import VectorResult, Verdict
+from ao_conformance.verdict import Finding, VectorResult, Verdict, worst
 from ao_protocol.published import Requirement, load_requirements, load_vector_files
 
 Document = Mapping[str, Any]
@@ -74,6 +74,11 @@ class Vector:
         """Return a result without observations."""
         capability = self.source.get("capability")
         return VectorResult(self.id, self.title, self.topic, self.level, capability, self.requirements, verdict, reason)
+
+    def judged(self, findings: Sequence[Finding], **observed: Any) -> VectorResult:  # noqa: ANN401  # fields of a result
+        """Return the result of a play or an answer with these findings; none if it shows nothing wrong."""
+        verdict = worst([Verdict.PASS, *(finding.verdict for finding in findings)])
+        return replace(self.result(verdict), findings=tuple(findings), **observed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,11 @@ from ao_conformance.cli.options import (
     variables_option,
 )
 from ao_conformance.codec_suite import FORMS, CodecPlan, Question, load_questions, run_codec_suite
+from ao_conformance.runner_suite.running import RunnerPlan, run_runner_suite
 from ao_conformance.runner_suite.stage import RunnerVector, load_runner_vectors, our_command, our_resume_command, uses
-from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
 from ao_conformance.suite import LEVELS, Plan, run_suite
 from ao_conformance.vectors import ProcessVector, load_process_vectors, requirements_by_id
-from ao_conformance.verdict import SuiteResult, VectorResult
+from ao_conformance.verdict import Lateness, SuiteResult, VectorResult
 
 EXIT_CODES: Final = """\b
 Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
@@ -222,10 +222,8 @@ def smoke_command(
 def with_patience_told(result: VectorResult, patient: ProcessVector) -> VectorResult:
     """Return a result whose hint names the longer wait of `run`, if a wait of `smoke` was too short."""
     patience = _patience(patient)
-    was_cut_short = any(  # a longer wait could show something else; SPEC 10 limits how soon an executor exits
-        one.expected.startswith("an end within") or "killed" in one.found or one.found.startswith("no event came")
-        for one in result.findings
-    )
+    # A longer wait could show something else, except where SPEC 10 limits how soon an executor exits.
+    was_cut_short = any(one.lateness in {Lateness.END, Lateness.KILLED} for one in result.findings)
     if not was_cut_short or result.seconds < patience or patience >= patient.within_seconds:
         return result
     said = f"smoke waits {patience:g} s here, ao conformance run {patient.within_seconds:g} s"

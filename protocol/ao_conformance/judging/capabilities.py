@@ -9,7 +9,7 @@ from ao_conformance.judging.output import Evidence
 from ao_conformance.judging.runs import describe_exit
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
-from ao_conformance.verdict import Finding, Verdict
+from ao_conformance.verdict import Finding, Lateness, Verdict
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.published import validator_for
 
@@ -31,7 +31,10 @@ def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterat
     """Find errors in the one line that `describe` or `check` prints."""
     rule = played.vector.blamed("stdout")
     if len(played.lines) != 1 or played.unfinished_line:
-        yield Finding(rule, f"`{kind}` on one line that LF ends, and nothing else", _printed(played))
+        wanted, lateness = f"`{kind}` on one line that LF ends, and nothing else", None
+        if played.killed:
+            lateness = Lateness.KILLED
+        yield Finding(rule, wanted, _printed(played), lateness=lateness)
         return
     try:
         document = decode_object(played.lines[0].raw.removesuffix(b"\n"))

@@ -9,7 +9,6 @@ from ao_conformance.judging.events import judge_events, judge_lines, judge_sizes
 from ao_conformance.judging.expectations import Difference, judge_expectations, judge_remarks
 from ao_conformance.judging.output import Asked, Evidence, Output, read_output
 from ao_conformance.judging.runs import (
-    describe_end,
     find_delay,
     judge_clock,
     judge_ending,
@@ -25,7 +24,7 @@ from ao_conformance.judging.runs import (
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import requirements_by_id
-from ao_conformance.verdict import Finding, Verdict
+from ao_conformance.verdict import Finding, Lateness, Verdict
 from ao_protocol.errors import REFUSALS
 
 OF_ANY_RUN: Final = (
@@ -108,7 +107,8 @@ def _find_what_hides_the_rest(seen: Evidence, kind: str) -> Iterator[Finding]:
         else:
             until = f"until the process was killed after {played.vector.within_seconds:g} s"
             found = f"nothing came {until}; do not wait for more"
-            yield Finding("AOX-040", "events while stdin is open, as soon as the line is complete", found)
+            wanted = "events while stdin is open, as soon as the line is complete"
+            yield Finding("AOX-040", wanted, found, lateness=Lateness.END)
     elif kind == "events" and (late := find_delay(seen)):
         yield late
 
@@ -161,7 +161,7 @@ def _judge_all_runs(seen: Evidence) -> Iterator[Finding]:
     if not seen.output.events and seen.output.unreadable:
         return
     expected_runs = max(len(expected.get("runs", [1])) for expected in seen.played.vector.expectations)
-    yield from judge_runs(seen.output, expected_runs, seen.played.invocation, end=describe_end(seen.played))
+    yield from judge_runs(seen.output, expected_runs, seen.played.invocation, seen.played)
 
 
 def _judge_times(seen: Evidence) -> Iterator[Finding]:

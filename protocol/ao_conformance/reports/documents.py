@@ -16,7 +16,7 @@ from ao_conformance.reports.overview import (
     overview_of,
     scope,
 )
-from ao_conformance.reports.transcript import cut, encodable, excerpt, transcript_rows, visible
+from ao_conformance.reports.transcript_rows import cut, encodable, excerpt, transcript_rows, visible
 from ao_conformance.verdict import Finding, RequirementResult, SuiteResult, TranscriptEntry, VectorResult, Verdict
 
 if TYPE_CHECKING:

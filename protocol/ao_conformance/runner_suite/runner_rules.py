@@ -12,7 +12,7 @@ from ao_conformance.judging.judge import first_of_each
 from ao_conformance.judging.output import Event, Output, read_output
 from ao_conformance.judging.runs import judge_runs
 from ao_conformance.matching import difference, in_order
-from ao_conformance.runner_suite.play import (
+from ao_conformance.runner_suite.runner_play import (
     RunnerPlayResult,
     answers_of,
     invocations_of,
