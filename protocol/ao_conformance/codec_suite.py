@@ -8,7 +8,7 @@ import os
 import shlex
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -95,9 +95,10 @@ class Question(Vector):
             asked["line_base64"] = b64encode(asked["line"].encode()).decode("ascii")
         return json.dumps({"id": self.id, "kind": self.kind, **asked}, separators=(",", ":")).encode() + b"\n"
 
-    def is_meant_by(self, names: Iterable[str]) -> bool:
-        """Return whether the id, the kind or one of the requirements is among the names."""
-        return not {self.id, self.kind, *self.requirements}.isdisjoint(names)
+    @property
+    def names(self) -> Set[str]:
+        """The id, the kind and the requirements."""
+        return {self.id, self.kind, *self.requirements}
 
 
 def load_questions() -> list[Question]:

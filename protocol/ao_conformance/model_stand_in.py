@@ -91,11 +91,10 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
     if vector.model_script is not None:
         script = _with_shell_tool(Placeholders(subject, folder).fill(vector.model_script), subject.shell_tool)
         vector = replace(vector, source={**vector.source, "model_script": script})
-    if (kind := subject.model_kind) is not None:
+    if (kind := subject.model_kind) is not None and (named := subject.model_variables(kind)) is not None:
         from ao_model_simulator import ModelSimulator, Script
 
         usual = {"text": GREETING, "delay_seconds": vector.works_for_seconds, "repeat": "forever"}
-        named = subject.model_variables(kind)
         with ModelSimulator(Script.model_validate(vector.model_script or {"answers": [usual]})) as simulator:
             variables = {named["env"]: simulator.base_url(kind)}
             if key := named.get("api_key_env"):

@@ -73,19 +73,8 @@ def _told_as(cause: str, result: VectorResult) -> VectorResult:
     return replace(result, findings=findings, hint="")
 
 
-@dataclass(eq=False)
 class KnownFailingError(ValueError):
     """An entry of the list of known failures is neither a requirement nor a vector."""
-
-    path: Path
-    line: int
-    entry: str
-
-    def __str__(self) -> str:
-        place = f"{self.path}:{self.line}"
-        return (
-            f"{place}: {self.entry!r} is neither a requirement (AOX-nnn) nor a vector; see: ao conformance run --list"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +124,8 @@ def load_known_failing(path: Path, known: frozenset[str]) -> KnownFailing:
     entries = {number: entry for number, line in enumerate(lines, 1) if (entry := line.partition("#")[0].strip())}
     for number, entry in entries.items():
         if entry not in known:
-            raise KnownFailingError(path, number, entry)
+            sentence = "is neither a requirement (AOX-nnn) nor a vector; see: ao conformance run --list"
+            raise KnownFailingError(f"{path}:{number}: {entry!r} {sentence}")
     return KnownFailing(frozenset(entries.values()))
 
 

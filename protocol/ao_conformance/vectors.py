@@ -1,6 +1,6 @@
 """The vectors of every kind, and the requirements that they test. The schema `vector` defines their form."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, Literal, Self
@@ -41,6 +41,11 @@ class Vector:
                     topic, rules = document["topic"], tuple(source["requirements"])
                     found.append(cls(source["id"], source["title"], topic, rules, source.get("level", level), source))
         return found
+
+    @property
+    def names(self) -> Set[str]:
+        """The names that select the vector: its id and its requirements."""
+        return {self.id, *self.requirements}
 
     @property
     def expectations(self) -> Sequence[Document]:

@@ -125,15 +125,8 @@ class LifecycleError(ValueError):
     """A sequence of valid events that violates the lifecycle (SPEC 5.1). The subclass identifies the fault."""
 
 
-@dataclass(eq=False)
 class EventOutOfOrder(LifecycleError):
     """The phase does not allow the event."""
-
-    phase: Phase
-    event_type: str
-
-    def __str__(self) -> str:
-        return f"{self.event_type!r} is not allowed while the run is {self.phase}"
 
 
 @dataclass(eq=False)
@@ -147,48 +140,20 @@ class SequenceBroken(LifecycleError):
         return f"seq is {self.found}, expected {self.expected}"
 
 
-@dataclass(eq=False)
 class WrongRun(LifecycleError):
     """An event has another `run_id` or `session_id` than its run."""
 
-    name: str
-    expected: str | None
-    found: str | None
 
-    def __str__(self) -> str:
-        return f"{self.name} is {self.found!r}, expected {self.expected!r}"
-
-
-@dataclass(eq=False)
 class ToolNotPaired(LifecycleError):
     """A tool call was finished without a start, started twice, or left open at the end of the run."""
 
-    tool_call_id: str
-    fault: str
 
-    def __str__(self) -> str:
-        return f"tool call {self.tool_call_id!r} {self.fault}"
-
-
-@dataclass(eq=False)
 class InputNotPaired(LifecycleError):
     """A request was made twice, resolved without being open, or left open at the end of the run."""
 
-    request_id: str
-    fault: str
 
-    def __str__(self) -> str:
-        return f"request {self.request_id!r} {self.fault}"
-
-
-@dataclass(eq=False)
 class EndedWithoutTerminal(LifecycleError):
     """The stream ended without a terminal event."""
-
-    phase: Phase
-
-    def __str__(self) -> str:
-        return f"no result and no failure came; the run was {self.phase}"
 
 
 def advance(phase: Phase, event_type: str) -> Phase:
@@ -201,7 +166,7 @@ def advance(phase: Phase, event_type: str) -> Phase:
     try:
         return TRANSITIONS[phase][kind]
     except KeyError:
-        raise EventOutOfOrder(phase, event_type) from None
+        raise EventOutOfOrder(f"{event_type!r} is not allowed while the run is {phase}") from None
 
 
 @dataclass(slots=True)
@@ -264,7 +229,7 @@ class RunLifecycle:
             EndedWithoutTerminal: The run has no terminal event.
         """
         if self.phase is not Phase.ENDED:
-            raise EndedWithoutTerminal(self.phase)
+            raise EndedWithoutTerminal(f"no result and no failure came; the run was {self.phase}")
 
     def expect(self, seq: int) -> None:
         """Expect this number for the next event. Missing events before it are lost.
@@ -297,10 +262,10 @@ class RunLifecycle:
             if found == expected:
                 continue
             if found is not None or not may_be_unnamed:
-                raise WrongRun(name, expected, found)
+                raise WrongRun(f"{name} is {found!r}, expected {expected!r}")
             unnamed = unnamed or name
         if before is not None and unnamed is None:
-            raise WrongRun(before, getattr(self, before), None)
+            raise WrongRun(f"{before} is None, expected {getattr(self, before)!r}")
         self.unnamed = unnamed
 
     def _pair(self, event_type: str, event: Mapping[str, Any]) -> None:
@@ -309,21 +274,21 @@ class RunLifecycle:
         elif event_type == "tool_started":
             call = event["tool_call_id"]
             if call in self.open_tools:
-                raise ToolNotPaired(call, "was started twice")
+                raise ToolNotPaired(f"tool call {call!r} was started twice")
             self.open_tools[call] = event["tool_name"]
         elif event_type == "tool_finished":
             call = event["tool_call_id"]
             if call not in self.open_tools:
-                raise ToolNotPaired(call, "was finished but never started")
+                raise ToolNotPaired(f"tool call {call!r} was finished but never started")
             del self.open_tools[call]
         elif self.open_tools:
-            raise ToolNotPaired(next(iter(self.open_tools)), "was never finished")
+            raise ToolNotPaired(f"tool call {next(iter(self.open_tools))!r} was never finished")
         elif self.open_requests:
-            raise InputNotPaired(self.open_requests[0], "was never resolved")
+            raise InputNotPaired(f"request {self.open_requests[0]!r} was never resolved")
 
     def _pair_requests(self, event_type: str, request: str) -> None:
         if event_type == "input_requested" and request in self.requests:
-            raise InputNotPaired(request, "was made twice")
+            raise InputNotPaired(f"request {request!r} was made twice")
         if event_type == "input_resolved" and not self.requests.get(request):
-            raise InputNotPaired(request, "was resolved but is not open")
+            raise InputNotPaired(f"request {request!r} was resolved but is not open")
         self.requests[request] = event_type == "input_requested"

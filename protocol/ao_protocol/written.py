@@ -38,9 +38,6 @@ class NotInteroperable(ValueError):
 
     reason: str
 
-    def __str__(self) -> str:
-        return self.reason
-
 
 def decode_text(content: bytes, place: str = "") -> str:
     """Return the text of bytes in UTF-8, without a byte-order mark; `place` begins the error.

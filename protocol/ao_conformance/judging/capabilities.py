@@ -31,10 +31,8 @@ def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterat
     """Find errors in the one line that `describe` or `check` prints."""
     rule = played.vector.blamed("stdout")
     if len(played.lines) != 1 or played.unfinished_line:
-        wanted, lateness = f"`{kind}` on one line that LF ends, and nothing else", None
-        if played.killed:
-            lateness = Lateness.KILLED
-        yield Finding(rule, wanted, _printed(played), lateness=lateness)
+        wanted = f"`{kind}` on one line that LF ends, and nothing else"
+        yield Finding(rule, wanted, _printed(played), lateness=Lateness.KILLED if played.killed else None)
         return
     try:
         document = decode_object(played.lines[0].raw.removesuffix(b"\n"))

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_conformance.judging.output import Event, Evidence, Unreadable
+from ao_conformance.judging.output import Event, Evidence, Fault, Unreadable
 from ao_conformance.verdict import Finding
-from ao_protocol.errors import REFUSALS
+from ao_protocol.errors import REFUSALS, RUNNER_ONLY, ErrorType
 from ao_protocol.framing import MAX_EVENT_BYTES
 from ao_protocol.published import CURRENT_SCHEMAS, load_schema, validator_for
 
@@ -19,14 +19,8 @@ COMBINED: Final = ("allOf", "oneOf", "anyOf")
 OF_THIS_VERSION: Final = f"urn:ao-executor-protocol:{CURRENT_SCHEMAS}:"
 LINE_FORM: Final = "AOX-020"
 BOM: Final = b"\xef\xbb\xbf"
-FAULTS_OF_A_DOCUMENT: Final = ("duplicate key", "is outside", "is too large", "nested deeper", "lone surrogate")
 VENDOR: Final = re.compile(r"_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+")
-RUNNER_ALONE: Final = frozenset(
-    {
-        *("executor_not_found", "executor_start_timeout", "executor_stalled", "executor_crashed", "missing_terminal"),
-        *("protocol_violation", "cancel_timeout", "attempt_lost"),
-    }
-)
+RUNNER_ALONE: Final = RUNNER_ONLY - {ErrorType.SESSION_UNAVAILABLE}
 """The types of SPEC 6.2 that only a runner reports."""
 OF_FORM: Final = "AOX-084"
 MISSING: Final = re.compile(r'"(\w+)" is a required property')
@@ -118,13 +112,13 @@ def judge_lines(seen: Evidence) -> Iterator[Finding]:
 def _unreadable(wrong: Unreadable, broken_line: str) -> tuple[str, str, str]:
     """Return the requirement that a line breaks, what was expected, and what was found."""
     shown = wrong.raw[:120].decode(errors="backslashreplace")
-    if any(fault in wrong.reason for fault in FAULTS_OF_A_DOCUMENT):
+    if wrong.fault is Fault.AMBIGUOUS:
         return "AOX-030", "a line that every receiver accepts", f"{wrong.reason}: {shown}"
     if not wrong.raw.strip():
         return "AOX-020", "no blank line on stdout", f"line {wrong.line} is blank"
-    if "event_type" in wrong.reason:
+    if wrong.fault is Fault.NO_EVENT:
         return OF_FORM, "an event_type in every object on stdout", shown
-    if wrong.is_json or "UTF-8" in wrong.reason or b"\x1b" in wrong.raw:
+    if wrong.fault is Fault.FORM or b"\x1b" in wrong.raw:
         return broken_line, "one JSON object in UTF-8 on each line", f"{wrong.reason}: {shown}"
     return "AOX-190", "nothing but events on stdout", f"line {wrong.line} is {shown}"
 

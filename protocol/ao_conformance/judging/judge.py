@@ -116,9 +116,7 @@ def _find_what_hides_the_rest(seen: Evidence, kind: str) -> Iterator[Finding]:
 def _asked(subject: Subject, played: PlayResult) -> Asked:
     invocation = played.invocation or {}
     turns = [action.line or {} for action in played.vector.actions if (action.line or {}).get("type") == "turn"]
-    executor = subject.description.get("executor")
-    said = executor.items() if isinstance(executor, Mapping) else ()
-    named = {name: held for name, held in said if held and isinstance(held, str)}
+    named = {name: text for name, text in subject.identity.items() if text}
     return Asked(
         runs=tuple(_text(asked.get("run_id")) for asked in (invocation, *turns)),
         session_id=_text(invocation.get("session_id")),
@@ -202,10 +200,10 @@ def _renamed(finding: Finding, played: PlayResult, output: Output) -> Finding:
 def with_unasked_model(findings: Sequence[Finding], subject: Subject, played: PlayResult) -> list[Finding]:
     """Return the findings. If the simulated model had to be asked and was not, the first failure mentions that."""
     first = next((number for number, one in enumerate(findings) if one.verdict is Verdict.FAIL), None)
-    kind = subject.model_kind
-    if first is None or kind is None or played.model_requests != 0 or not _had_to_ask(played):
+    named = subject.model_variables(subject.model_kind or "")
+    if first is None or named is None or played.model_requests != 0 or not _had_to_ask(played):
         return list(findings)
-    variable = subject.model_variables(kind)["env"]
+    variable = named["env"]
     found = f"{findings[first].found}; the model was never asked: is {variable}, which describe names, used as its URL?"
     return [*findings[:first], replace(findings[first], found=found), *findings[first + 1 :]]
 

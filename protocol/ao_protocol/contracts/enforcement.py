@@ -313,14 +313,8 @@ class GiveUp:
 Outcome: TypeAlias = Accepted | AskAgain | GiveUp
 
 
-@dataclass(eq=False)
 class AlreadyDecided(RuntimeError):
     """An answer was brought after the contract had been met or given up."""
-
-    attempt: int
-
-    def __str__(self) -> str:
-        return f"attempt {self.attempt} has settled the contract; a new run needs a new Enforcement"
 
 
 class Enforcement:
@@ -343,8 +337,7 @@ class Enforcement:
             AlreadyDecided: An earlier answer was accepted or given up.
             InvalidSchema: The contract was created by hand, with a schema that is not acceptable.
         """
-        if self._decided:
-            raise AlreadyDecided(self._attempt)
+        self._check_undecided()
         return self.decide(CUT_OFF if truncated else assess(text, native, self._contract))
 
     def decide(self, assessment: Assessment) -> Outcome:
@@ -353,8 +346,7 @@ class Enforcement:
         Raises:
             AlreadyDecided: An earlier answer was accepted or given up.
         """
-        if self._decided:
-            raise AlreadyDecided(self._attempt)
+        self._check_undecided()
         given, problems = assessment, assessment.problems
         self._attempt += 1
         retries_left = self._contract.max_retries - self._attempt + 1
@@ -367,6 +359,10 @@ class Enforcement:
         is_cut_off = given.finding is Finding.CUT_OFF
         error_type = ErrorType.OUTPUT_TRUNCATED if is_cut_off else self._contract.error_type
         return GiveUp(problems, self._attempt, error_type)
+
+    def _check_undecided(self) -> None:
+        if self._decided:
+            raise AlreadyDecided(f"attempt {self._attempt} has settled the contract; a new run needs a new Enforcement")
 
 
 def summary_of(contract: OutputContract, outcome: Accepted) -> OutputSummary:
