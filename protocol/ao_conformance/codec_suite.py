@@ -10,13 +10,13 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from ao_conformance.driver.leftovers import end_processes
 from ao_conformance.driver.process import Process, Start
 from ao_conformance.driver.transcript import OutputLine, Transcript, shown
+from ao_conformance.matching import difference, short
 from ao_conformance.tally import KnownFailing, SuiteRun, requirement_result
 from ao_conformance.vectors import Document, Vector, requirements_by_id
 from ao_conformance.verdict import Finding, SuiteResult, TranscriptEntry, VectorResult, Verdict
@@ -30,8 +30,6 @@ LINGER_SECONDS: Final = 1.0
 MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 SPARE_LINES: Final = 1_000
 STDERR_SHOWN_BYTES: Final = 1_500
-SHOWN_CHARACTERS: Final = 200
-CONTEXT_CHARACTERS: Final = 20
 CODEC: Final = "codec"
 LIMIT_SECONDS: Final = 60.0
 STRAYS: Final = "codec-stdout"
@@ -221,50 +219,12 @@ def mistake(vector: Document, answer: Document) -> tuple[str, str] | None:
                 return f"{name} with {expected!r} in it", f"{name} is {short(found)}"
         elif name not in answer:
             return f"{name} is {short(expected)}", f"no {name}"
-        elif (other := difference(expected, found, name)) is not None:
+        elif name in AS_SET:
+            if not isinstance(found, list) or set(map(str, found)) != set(expected):
+                return f"{name} is {short(expected)}", f"{name} is {short(found)}"
+        elif (other := difference(expected, found, name, exact=True)) is not None:
             return f"{name} is {short(expected)}", other
     return None
-
-
-def difference(expected: Any, found: Any, place: str) -> str | None:  # noqa: ANN401  # any JSON
-    """Return a sentence about the first difference of two JSON values, or None.
-
-    Objects must have the same fields. 1 equals 1.0, but not true.
-    """
-    match expected, found:
-        case list(), _ if place in AS_SET:
-            same = (
-                isinstance(found, list) and all(isinstance(one, str) for one in found) and set(found) == set(expected)
-            )
-            return None if same else f"{place} is {short(found)}"
-        case dict(), dict():
-            return _object_difference(expected, found, place)
-        case list(), list():
-            pairs = enumerate(zip(expected, found, strict=False))
-            inside = (difference(one, two, f"{place}[{at}]") for at, (one, two) in pairs)
-            length = f"{place} has {len(found)} members, expected {len(expected)}"
-            return next(filter(None, inside), None if len(expected) == len(found) else length)
-        case str(), str() if expected != found and len(expected) > SHOWN_CHARACTERS:
-            at = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(expected, found, strict=False))))
-            part = slice(max(0, at - CONTEXT_CHARACTERS), at + CONTEXT_CHARACTERS)
-            return f"{place} differs from character {at} on: {found[part]!r}, expected {expected[part]!r}"
-    same = expected == found and isinstance(expected, bool) == isinstance(found, bool)
-    return None if same else f"{place} is {short(found)}, expected {short(expected)}"
-
-
-def _object_difference(expected: Document, found: Document, place: str) -> str | None:
-    for name in expected:
-        if name not in found:
-            return f"{place}.{name} is missing"
-        if (other := difference(expected[name], found[name], f"{place}.{name}")) is not None:
-            return other
-    return next((f"{place}.{name} is too much" for name in found if name not in expected), None)
-
-
-def short(value: object) -> str:
-    """Return the `repr` of a value, shortened if it is long."""
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,33 +91,33 @@ def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: 
     Raises:
         OSError: The command cannot be started.
     """
-    plays = PlansPlays(plan, tell)
+    plays = PlannedPlays(plan, tell)
     if plan.level is not None:
         return plays.result(plays.play(plan.vectors, plan.level), plan.level)
     return climb(plays)
 
 
-def climb(stage: "PlansPlays") -> SuiteResult:
+def climb(plays: "PlannedPlays") -> SuiteResult:
     """Play core, then standard if core is met, and return the result of the highest level that is reached.
 
     If all other vectors of standard are met, vectors of capabilities are played at standard, and again at core if they
     fail there. Otherwise they are played at core, where the executable is fed as by a runner.
     """
-    of_level = {level: [one for one in stage.plan.vectors if one.level == level] for level in PLAYED_LEVELS}
-    core = stage.play(of_level["core"], "core")
-    met = stage.result(core, "core")
+    of_level = {level: [one for one in plays.plan.vectors if one.level == level] for level in PLAYED_LEVELS}
+    core = plays.play(of_level["core"], "core")
+    met = plays.result(core, "core")
     if not met.conforms:
         return replace(met, reached="", missing=met.broken)
-    standard = stage.play(of_level["standard"], "standard")
-    goes_on = stage.result(_joined(core, standard), "standard")
+    standard = plays.play(of_level["standard"], "standard")
+    goes_on = plays.result(_joined(core, standard), "standard")
     level = "standard" if goes_on.conforms else "core"
-    declared = stage.play(of_level["capability"], level)
-    whole = stage.result(_joined(core, standard, declared), "standard")
+    declared = plays.play(of_level["capability"], level)
+    whole = plays.result(_joined(core, standard, declared), "standard")
     if whole.conforms:
         return replace(whole, reached="standard")
     if level == "standard":
-        declared = stage.play(of_level["capability"], "core")
-    met = stage.result(_joined(core, declared), "core")
+        declared = plays.play(of_level["capability"], "core")
+    met = plays.result(_joined(core, declared), "core")
     missing = tuple(rule for rule in whole.broken if rule.level == "standard") if met.conforms else met.broken
     return replace(met, reached="core" if met.conforms else "", missing=missing or whole.broken)
 
@@ -139,7 +139,7 @@ def describe(plan: Plan) -> Mapping[str, Any]:
         return {}
 
 
-class PlansPlays:
+class PlannedPlays:
     """The plays of one plan with one executable, and their result."""
 
     def __init__(self, plan: Plan, tell: Callable[[VectorResult], None]) -> None:
