@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
+from ao_protocol.version import MalformedSchemaVersion, SchemaVersion
+
 SHOWN_CHARACTERS: Final = 200
 CONTEXT_CHARACTERS: Final = 20
 
@@ -66,7 +68,7 @@ def _each(argument: Any, found: Any) -> bool:  # noqa: ANN401  # any JSON
 
 
 def _newest_first(_: Any, found: Any) -> bool:  # noqa: ANN401  # any JSON
-    versions = _versions(found) if isinstance(found, list) else []
+    versions = [_version(text) for text in found] if isinstance(found, list) else []
     return bool(versions) and versions == sorted(versions, reverse=True)
 
 
@@ -74,14 +76,12 @@ def _is_number(found: object) -> bool:
     return isinstance(found, int | float)
 
 
-def _versions(texts: Sequence[object]) -> list[tuple[int, ...]]:
-    """Return versions as pairs of numbers; a value that is not a version becomes an empty tuple."""
-    return [
-        tuple(int(part) for part in text.split("."))
-        if isinstance(text, str) and re.fullmatch(r"\d+\.\d+", text)
-        else ()
-        for text in texts
-    ]
+def _version(text: object) -> tuple[int, ...]:
+    """Return a version as a pair of numbers; an empty tuple for a value that is none."""
+    try:
+        return SchemaVersion.parse(text)
+    except MalformedSchemaVersion:
+        return ()
 
 
 def short(value: object) -> str:
@@ -115,7 +115,7 @@ WORDS: Final[Mapping[str, Word]] = {
     "$newest_first": (_newest_first, lambda _: "versions, the newest first"),
     "$not_empty": (lambda _, found: bool(found), lambda _: "something"),
     "$not_newer_than": (
-        lambda wanted, found: isinstance(found, str) and () < _versions([found])[0] <= _versions([wanted])[0],
+        lambda wanted, found: () < _version(found) <= _version(wanted),
         lambda wanted: f"a version not newer than {wanted}",
     ),
     "$same_members": (

@@ -34,6 +34,10 @@ WORST_FIRST: Final = (
 )
 
 
+BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
+"""The verdicts that count against the executable, or against the suite."""
+
+
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the most severe verdict, which decides for all; `NOT_APPLICABLE` for none."""
     return min(verdicts, key=WORST_FIRST.index, default=Verdict.NOT_APPLICABLE)
@@ -220,8 +224,7 @@ class SuiteResult:
     @property
     def broken(self) -> tuple[RequirementResult, ...]:
         """The requirements that are broken or could not be tested, without known failures."""
-        failing = {Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR}
-        return tuple(rule for rule in self.requirements if rule.verdict in failing and not rule.known_failing)
+        return tuple(rule for rule in self.requirements if rule.verdict in BROKEN and not rule.known_failing)
 
     def count(self, verdict: Verdict) -> int:
         """Return the number of requirements with a verdict."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator
-from functools import reduce
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
@@ -10,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, fits_in_events
-from ao_protocol.json_path import ROOT, below
+from ao_protocol.json_path import path_to
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 """A JSON object, such as a payload that is passed on unchanged."""
@@ -97,7 +96,7 @@ def problems_of(error: ValidationError, document: object) -> list[str]:
 def wrong_fields(error: ValidationError, document: object) -> Iterator[WrongField]:
     """Yield each invalid field of a document."""
     for problem in error.errors(include_url=False, include_context=False):
-        path = reduce(below, _place(problem, document), ROOT)
+        path = path_to(_place(problem, document))
         message = _PYTHON_CLASS.sub("", problem["msg"]).removeprefix("Value error, ")
         shown = "" if problem["type"] in {"missing", "value_error"} else repr(problem["input"])
         cut = shown if len(shown) <= MAX_SHOWN_CHARACTERS else shown[:MAX_SHOWN_CHARACTERS] + "…"

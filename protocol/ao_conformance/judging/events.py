@@ -10,6 +10,7 @@ from ao_conformance.judging.output import Event, Evidence, Fault, Unreadable
 from ao_conformance.verdict import Finding
 from ao_protocol.errors import REFUSALS, RUNNER_ONLY, ErrorType
 from ao_protocol.framing import MAX_EVENT_BYTES
+from ao_protocol.json_path import path_to
 from ao_protocol.published import CURRENT_SCHEMAS, load_schema, validator_for
 
 if TYPE_CHECKING:
@@ -76,11 +77,6 @@ def _parts(home: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, A
 @cache
 def _schema(name: str) -> dict[str, Any]:
     return dict(load_schema(name))
-
-
-def place_of(path: Sequence[object]) -> str:
-    """Return a path in a JSON document as `$.name[0]`."""
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
 
 
 def judge_lines(seen: Evidence) -> Iterator[Finding]:
@@ -183,7 +179,7 @@ def judge_event(event: Event) -> Iterator[Finding]:
 def _departures(validator: "Validator", event: Event) -> Iterator[tuple[str, "ValidationError"]]:
     """Yield place and problem of each deviation from a schema, except about fields that the executor left out."""
     for problem in validator.iter_errors(event.document):
-        place = place_of(problem.instance_path)
+        place = path_to(problem.instance_path)
         if place.removeprefix("$.") not in event.absent and _missing(problem) not in event.absent:
             yield place, problem
 

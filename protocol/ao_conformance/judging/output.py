@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
 
-from ao_conformance.driver.transcript import OutputLine
+from ao_conformance.driver.transcript import TERMINAL, OutputLine
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Verdict
 from ao_protocol.framing import Ambiguous, NotIJson, decode_object
 from ao_protocol.lifecycle import KnownOfRun, complete_event
 
-TERMINAL: Final = frozenset({"result", "failure"})
 NAMES: Final = ("run_id", "session_id")
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
 from ao_conformance.reports.overview import (
-    BROKEN,
     PROTOCOL_NAME,
     WORDS,
     headline,
@@ -17,7 +16,15 @@ from ao_conformance.reports.overview import (
     scope,
 )
 from ao_conformance.reports.transcript_rows import cut, encodable, excerpt, transcript_rows, visible
-from ao_conformance.verdict import Finding, RequirementResult, SuiteResult, TranscriptEntry, VectorResult, Verdict
+from ao_conformance.verdict import (
+    BROKEN,
+    Finding,
+    RequirementResult,
+    SuiteResult,
+    TranscriptEntry,
+    VectorResult,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from junitparser import TestCase, TestSuite

@@ -8,6 +8,7 @@ from typing import Final
 from ao_conformance.reports.transcript_rows import one_line
 from ao_conformance.vectors import FIRST_PLAYED
 from ao_conformance.verdict import (
+    BROKEN,
     Finding,
     Reason,
     RequirementResult,
@@ -24,7 +25,6 @@ MOST_NAMED: Final = 100
 MOST_WORDS: Final = 120
 OF_A_TOOL: Final = "event:tool_"
 """The beginning of each moment at which a tool is started or finished."""
-BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
 WORDS: Final[Mapping[Verdict, str]] = {verdict: verdict.value.replace("_", " ") for verdict in Verdict}
 SIGNS: Final[Mapping[Verdict, str]] = dict(zip(Verdict, "✓✗!○?⚠", strict=True))
 

@@ -7,6 +7,7 @@ is visited.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 from ao_protocol.contracts.problems import Problem, listed, shown
@@ -107,14 +108,12 @@ class _Explanation:
         if refused.schema is False:
             yield Problem(refused.path, f"False schema does not allow {shown(refused.value)}")
             return
-        kind = type(refused.value)
-        words_of = _OF_OBJECTS if kind is dict else _OF_ARRAYS if kind is list else _OF_ANY_VALUE
         explained = False
-        for keyword in [keyword for keyword in refused.schema if keyword in words_of or keyword in _SENTENCES]:
-            rule = refused.schema[keyword]
+        for keyword, rule in refused.schema.items():
+            if keyword not in _KEYWORDS or not isinstance(refused.value, _KEYWORDS[keyword][0]):
+                continue
             self.spend(STEPS_OF_A_MEMBER * len(rule) if isinstance(rule, dict | list) else STEPS_OF_A_CHECK)
-            words = words_of[keyword](self, refused, rule) if keyword in words_of else _sentence(self, refused, keyword)
-            for found in words:
+            for found in _KEYWORDS[keyword][1](self, refused, rule):
                 explained = True
                 if isinstance(found, _Refused):
                     yield found
@@ -151,8 +150,7 @@ _SENTENCES_OF_LIMITS: Final[Mapping[tuple[str, float], str]] = {
 }
 
 
-def _sentence(asked: _Explanation, at: _Refused, keyword: str) -> Iterator[str]:
-    rule = at.schema[keyword]
+def _sentence(keyword: str, asked: _Explanation, at: _Refused, rule: JSON) -> Iterator[str]:
     if not asked.engine.keyword_accepts(at.schema, keyword, at.value):
         sentence = _SENTENCES[keyword]
         if isinstance(rule, int | float):
@@ -288,26 +286,21 @@ def _contains(asked: _Explanation, at: _Refused, rule: JSON) -> _Words:
 
 
 _Keyword: TypeAlias = Callable[[_Explanation, _Refused, JSON], _Words]
-_OF_ANY_VALUE: Final[Mapping[str, _Keyword]] = {
-    "allOf": _all_of,
-    "anyOf": _any_of,
-    "if": _if,
-    "not": _not,
-    "oneOf": _one_of,
+_KEYWORDS: Final[Mapping[str, tuple[type, _Keyword]]] = {
+    **{keyword: (object, partial(_sentence, keyword)) for keyword in _SENTENCES},
+    "additionalItems": (list, _additional_items),
+    "additionalProperties": (dict, _additional_properties),
+    "allOf": (object, _all_of),
+    "anyOf": (object, _any_of),
+    "contains": (list, _contains),
+    "dependencies": (dict, _dependencies),
+    "if": (object, _if),
+    "items": (list, _items),
+    "not": (object, _not),
+    "oneOf": (object, _one_of),
+    "patternProperties": (dict, _pattern_properties),
+    "properties": (dict, _properties),
+    "propertyNames": (dict, _property_names),
+    "required": (dict, _required),
 }
-_OF_OBJECTS: Final[Mapping[str, _Keyword]] = {
-    **_OF_ANY_VALUE,
-    "additionalProperties": _additional_properties,
-    "dependencies": _dependencies,
-    "patternProperties": _pattern_properties,
-    "properties": _properties,
-    "propertyNames": _property_names,
-    "required": _required,
-}
-_OF_ARRAYS: Final[Mapping[str, _Keyword]] = {
-    **_OF_ANY_VALUE,
-    "additionalItems": _additional_items,
-    "contains": _contains,
-    "items": _items,
-}
-"""What the keywords with schemas or names in them say about a value of their type that a schema refuses."""
+"""For each keyword the type of the values that it is about, and what it says about a value that its schema refuses."""
