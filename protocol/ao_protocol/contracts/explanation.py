@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from ao_protocol.contracts.problems import Problem, listed, shown
-from ao_protocol.contracts.verdicts import JSON, MAX_BACKTRACKS, Engine, pattern_engine, takes_too_many_steps
+from ao_protocol.contracts.verdicts import JSON, MAX_BACKTRACKS, Engine, pattern_engine, search_failure
 from ao_protocol.json_path import below
 
 MAX_EXPLAINING_STEPS: Final = 100_000
@@ -151,14 +151,20 @@ _SENTENCES_OF_LIMITS: Final[Mapping[tuple[str, float], str]] = {
 
 
 def _sentence(keyword: str, asked: _Explanation, at: _Refused, rule: JSON) -> Iterator[str]:
-    if not asked.engine.keyword_accepts(at.schema, keyword, at.value):
-        sentence = _SENTENCES[keyword]
-        if isinstance(rule, int | float):
-            sentence = _SENTENCES_OF_LIMITS.get((keyword, rule), sentence)
-        elif keyword == "pattern" and takes_too_many_steps(rule, at.value):
+    sentence = _SENTENCES[keyword]
+    if keyword == "pattern":
+        gave_up = search_failure(rule, at.value)
+        is_accepted = gave_up is None
+        if gave_up:
             sentence = f"{{value}} could not be matched with {{rule}} in {MAX_BACKTRACKS} steps"
-        words = listed(rule) if keyword == "type" and isinstance(rule, list) else shown(rule)
-        yield sentence.format(value=shown(at.value), rule=words)
+    else:
+        is_accepted = asked.engine.keyword_accepts(at.schema, keyword, at.value)
+    if is_accepted:
+        return
+    if isinstance(rule, int | float):
+        sentence = _SENTENCES_OF_LIMITS.get((keyword, rule), sentence)
+    words = listed(rule) if keyword == "type" and isinstance(rule, list) else shown(rule)
+    yield sentence.format(value=shown(at.value), rule=words)
 
 
 _Words: TypeAlias = Iterator[str | _Refused]

@@ -160,12 +160,13 @@ def pattern_engine(pattern: str) -> "jsonschema_rs.Draft7Validator":
     return _compile({"pattern": pattern})
 
 
-def takes_too_many_steps(pattern: str, text: str) -> bool:
-    """Return whether a pattern with look-around or a back-reference needs more than the allowed steps for a text."""
+def search_failure(pattern: str, value: object) -> bool | None:
+    """Return whether a search took too many steps; None if the value has a match or is no text."""
     from jsonschema_rs import ValidationErrorKind
 
-    errors = pattern_engine(pattern).iter_errors(text)
-    return any(isinstance(error.kind, ValidationErrorKind.BacktrackLimitExceeded) for error in errors)
+    for error in pattern_engine(pattern).iter_errors(value):
+        return isinstance(error.kind, ValidationErrorKind.BacktrackLimitExceeded)
+    return None
 
 
 def _compile(
