@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ao_conformance.cli.suites import runner_command
-from ao_conformance.runner_suite.play import Note, forms_of, passed_by, play, stops_of
+from ao_conformance.runner_suite.runner_play import Note, forms_of, passed_by, play, stops_of
+from ao_conformance.runner_suite.running import RunnerPlan, run_runner_suite
 from ao_conformance.runner_suite.stage import (
     PLACEHOLDERS,
     RunnerVector,
@@ -17,7 +18,6 @@ from ao_conformance.runner_suite.stage import (
     our_command,
     our_resume_command,
 )
-from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
 from ao_conformance.verdict import Verdict
 from ao_protocol.published import load_requirements
 

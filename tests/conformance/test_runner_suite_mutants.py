@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ao_conformance.runner_suite.running import RunnerPlan, run_runner_suite
 from ao_conformance.runner_suite.stage import load_runner_vectors
-from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
 from ao_conformance.verdict import SuiteResult, Verdict
 from tests.conformance.runners.mutants import MUTANTS
 

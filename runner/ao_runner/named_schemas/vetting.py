@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any, Final
 
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
-from ao_protocol.contracts.validation import MAX_PROBLEMS
 from ao_protocol.contracts.verdicts import DRAFT_7_FORMATS, FORMATS_KEYWORD
+from ao_protocol.contracts.vetting import MAX_PROBLEMS
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
