@@ -17,18 +17,11 @@ MODULES = {
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 MAX_LINES = 500
-CONFORMANCE = "a sentence of the suite that marks a verdict without a kind of its own"
 FOREIGN_SENTENCES = {
-    "executors/ao_executors/claude_code/connection.py": "the CLI tells some failures by a sentence on stderr only",
-    "executors/ao_executors/claude_code/turn_events.py": "the CLI answers so at its output limit, as a message",
-    "executors/ao_executors/codex/connection.py": "an error of the app server has no code of its own",
-    "executors/ao_executors/codex/process.py": "the CLI tells it on stderr only",
-    "protocol/ao_conformance/cli/suites.py": CONFORMANCE,
-    "protocol/ao_conformance/reports/overview.py": CONFORMANCE,
-    "protocol/ao_conformance/suite.py": CONFORMANCE,
-    "protocol/ao_conformance/tally.py": CONFORMANCE,
-    "protocol/ao_conformance/verdict.py": CONFORMANCE,
-    "protocol/ao_protocol/agent_response/model.py": "the sentences of pydantic are replaced by clearer ones",
+    "executors/ao_executors/claude_code/claude_connection.py": "the CLI tells some failures by a sentence on stderr only",
+    "executors/ao_executors/claude_code/claude_turn.py": "the CLI answers so at its output limit, as a message",
+    "executors/ao_executors/codex/codex_connection.py": "an error of the app server has no code of its own",
+    "executors/ao_executors/codex/codex_process.py": "the CLI tells it on stderr only",
     "protocol/ao_protocol/written.py": "libyaml tells its limit of depth by a sentence only",
     "runner/ao_lifeline/removal.py": "a line of cgroup.events",
     "runner/ao_runner/outbox/outbox_file.py": "the SQL of the tables, as SQLite returns it",
