@@ -18,7 +18,7 @@ MODULES = {
 }
 MAX_LINES = 500
 FOREIGN_SENTENCES = {
-    "executors/ao_executors/claude_code/claude_connection.py": "the CLI tells some failures by a sentence on stderr only",
+    "executors/ao_executors/claude_code/claude_connection.py": "the CLI tells some failures on stderr only",
     "executors/ao_executors/claude_code/claude_turn.py": "the CLI answers so at its output limit, as a message",
     "executors/ao_executors/codex/codex_connection.py": "an error of the app server has no code of its own",
     "executors/ao_executors/codex/codex_process.py": "the CLI tells it on stderr only",

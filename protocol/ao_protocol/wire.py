@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, fits_in_events
 from ao_protocol.json_path import path_to
+from ao_protocol.short_text import shorten
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 """A JSON object, such as a payload that is passed on unchanged."""
@@ -99,8 +100,8 @@ def wrong_fields(error: ValidationError, document: object) -> Iterator[WrongFiel
         path = path_to(_place(problem, document))
         message = _PYTHON_CLASS.sub("", problem["msg"]).removeprefix("Value error, ")
         shown = "" if problem["type"] in {"missing", "value_error"} else repr(problem["input"])
-        cut = shown if len(shown) <= MAX_SHOWN_CHARACTERS else shown[:MAX_SHOWN_CHARACTERS] + "…"
-        yield WrongField(path, problem["type"], message[:1].lower() + message[1:], cut)
+        found = shorten(shown, MAX_SHOWN_CHARACTERS)
+        yield WrongField(path, problem["type"], message[:1].lower() + message[1:], found)
 
 
 def _place(problem: ErrorDetails, document: object) -> Iterator[str | int]:

@@ -41,6 +41,9 @@ class NotInteroperable(ValueError):
     line: int | None = None
     """The line of a text that cannot be parsed, from 1."""
 
+    def __str__(self) -> str:
+        return self.reason
+
 
 def decode_text(content: bytes, place: str = "") -> str:
     """Return the text of bytes in UTF-8, without a byte-order mark; `place` begins the error.
