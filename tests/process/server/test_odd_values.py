@@ -208,4 +208,4 @@ async def test_a_run_that_no_invocation_can_hold_is_refused(place: StorePlace) -
         wanted = {**RUN, "parameters": {"prompt": "x" * 9_000_000}}
         refused = await client.post("/runs", json=wanted)
     assert refused.status_code == 422
-    assert "16777216 are the most; put large texts into files" in refused.json()["detail"]
+    assert "16777216 are the most; put large texts into files" in str(refused.json()["detail"])
