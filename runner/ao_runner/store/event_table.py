@@ -2,11 +2,11 @@
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ao_runner.store.columns import Stored, reading
-from ao_runner.store.engine import ConstraintBroken, Engine, Part
+from ao_runner.store.engine import ConstraintBroken, Part
 from ao_runner.store.records import StoredEvent
 from ao_runner.store.run_table import RunTable
 from ao_runner.store.store_errors import RowConflict
@@ -21,14 +21,13 @@ class _Tail:
 _TAIL: Final = Stored("events of run", _Tail)
 
 
+@dataclass(eq=False)
 class EventTable(Part):
     """The events: rows of consecutive JSON lines, numbered within their run and within the store."""
 
-    def __init__(self, engine: Engine, runs: RunTable) -> None:
-        super().__init__(engine)
-        self._runs = runs
-        self.gaps: dict[str, int] = {}
-        """The last event before the newest gap of a run: `add_of_attempt` has stored events behind missing ones."""
+    _runs: RunTable
+    gaps: dict[str, int] = field(default_factory=dict)
+    """The last event before the newest gap of a run: `add_of_attempt` has stored events behind missing ones."""
 
     def add(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
         """Store consecutive events in one row. All are stored or none.

@@ -6,6 +6,7 @@ belong to workers and use the clock of the server.
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -19,8 +20,8 @@ from psycopg import errors
 
 from ao_protocol.addresses import without_credentials
 from ao_runner.errors import RunnerError
-from ao_runner.store.columns import Row
-from ao_runner.store.engine import ConstraintBroken, without_nul
+from ao_runner.store.columns import NO_TEXT, Row
+from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.opening import NoSuchStore
 from ao_runner.store.ownership import (
     Wakeup,
@@ -127,7 +128,7 @@ class PostgresStore(Store):
         while True:
             try:
                 with self.explaining():
-                    return list(self.connection.execute(_in_psycopg(statement), [*map(without_nul, values)]).fetchall())
+                    return list(self.connection.execute(_in_psycopg(statement), _storable(values)).fetchall())
             except StoreUnreachable as error:
                 is_repeatable = statement.lstrip().startswith("SELECT") and not self._depth
                 is_read_only = isinstance(error.__cause__, errors.ReadOnlySqlTransaction)
@@ -138,7 +139,7 @@ class PostgresStore(Store):
     def write(self, statement: str, values: Sequence[object] = ()) -> int:
         """See `Engine`."""
         with self.explaining():
-            return self.connection.execute(_in_psycopg(statement), [*map(without_nul, values)]).rowcount
+            return self.connection.execute(_in_psycopg(statement), _storable(values)).rowcount
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -210,7 +211,7 @@ class PostgresStore(Store):
 
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
-        return [*map(without_nul, values)]
+        return _storable(values)
 
     def lock_claims(self) -> None:
         """See `Engine`."""
@@ -300,6 +301,13 @@ def _check_layout(connection: "psycopg.Connection[tuple[Any, ...]]", place: str)
         raise StoreUnusable(place, f"it has layout {layout}, and this program needs {len(LAYOUTS)}: ao store migrate")
     if oldest_program > len(LAYOUTS):
         raise StoreUnusable(place, f"a newer version of ao changed it to layout {layout}; update this program")
+
+
+_UNSTORABLE: Final = re.compile(f"\0|{NO_TEXT.pattern}")
+
+
+def _storable(values: Collection[object]) -> list[object]:
+    return [_UNSTORABLE.sub("\ufffd", value) if isinstance(value, str) else value for value in values]
 
 
 @cache

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 from ao_runner.store.columns import Row
-from ao_runner.store.engine import ConstraintBroken, Engine
+from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.event_table import EventTable
 from ao_runner.store.ownership import IDLE_LEASE_SECONDS, REMOTE, WORKER_COLUMNS, Owner, offer_text, owner_of
 from ao_runner.store.records import Offer, RunState, StoredEvent
-from ao_runner.store.run_table import RunTable
 from ao_runner.store.worker_table import CLAIMED, WorkerTable
 
 ROWS_AT_ONCE: Final = 8
@@ -99,14 +99,12 @@ class PostgresEvents(EventTable):
             after = rows[-1][0]
 
 
+@dataclass(eq=False)
 class PostgresWorkers(WorkerTable):
     """The workers in a PostgreSQL store."""
 
-    def __init__(self, engine: Engine, runs: RunTable) -> None:
-        super().__init__(engine, runs)
-        self._host = engine.host or ""
-        self._announced: dict[str, tuple[str, int, str]] = {}
-        """The host, process and offer of each owner that claims runs through this connection."""
+    _announced: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    """The host, process and offer of each owner that claims runs through this connection."""
 
     def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
         """See `WorkerTable`. A run whose session has become busy meanwhile is left out, and the others are marked."""
@@ -136,7 +134,7 @@ class PostgresWorkers(WorkerTable):
         return {(run_id, attempt) for run_id, attempt in rows}
 
     def _renew(self, owner: str, lease_seconds: float, outbox_seconds: float | None = None) -> None:
-        announced = self._announced.get(owner, (self._host, os.getpid(), "{}"))
+        announced = self._announced.get(owner, (self._db.host or "", os.getpid(), "{}"))
         self._db.write(_RENEW, (owner, *announced, lease_seconds, outbox_seconds))
         self._db.keep_partitions()
 
@@ -156,7 +154,7 @@ class PostgresWorkers(WorkerTable):
     def join(self, offer: Offer) -> None:
         """See `WorkerTable`."""
         pid = 0 if offer.owner.startswith(REMOTE) else os.getpid()
-        self._announced[offer.owner] = (offer.host or self._host, pid, offer_text(offer))
+        self._announced[offer.owner] = (offer.host or self._db.host or "", pid, offer_text(offer))
         self._renew(offer.owner, offer.lease_seconds)
 
     def leave(self, owner: str) -> None:

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.store.brief_fields import brief_parameters
 from ao_runner.store.columns import Stored, json_object, reading
-from ao_runner.store.engine import ConstraintBroken, Engine, Part, end_of_prefix
+from ao_runner.store.engine import ConstraintBroken, Part, end_of_prefix
 from ao_runner.store.records import LAST, Run, RunFilter, RunRecord, RunState, RunStatus, Session
 from ao_runner.store.run_figures import ONLY, contains
 from ao_runner.store.session_table import SessionTable
@@ -28,12 +28,11 @@ MOST_OF_A_SESSION: Final = 1_000
 _PREFIXED: Final = "run_id >= ? AND run_id < ?"
 
 
+@dataclass(eq=False)
 class RunTable(Part):
     """The runs: one row for each, with its state and its settings."""
 
-    def __init__(self, engine: Engine, sessions: SessionTable) -> None:
-        super().__init__(engine)
-        self._sessions = sessions
+    _sessions: SessionTable
 
     def insert(self, run: Run, values: Mapping[str, object]) -> None:
         """Store a new run, whose columns have the values."""
@@ -149,6 +148,10 @@ class RunTable(Part):
         if not statuses:
             return self.select("1 = 1")
         return self.select(f"status IN ({', '.join('?' * len(statuses))})", *statuses)
+
+    def are_running(self) -> bool:
+        """Return whether any run is running, by whatever process."""
+        return bool(self._db.fetch("SELECT 1 FROM runs WHERE status = 'running' LIMIT 1"))
 
     def find(self, beginning: str) -> list[RunState]:
         """Return the run with an id, or the runs whose ids have that prefix, oldest first.

@@ -4,12 +4,11 @@ import os
 import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ao_runner.store.columns import Row, reading
-from ao_runner.store.engine import Engine
 from ao_runner.store.event_table import EventTable
 from ao_runner.store.ownership import (
     IDLE_LEASE_SECONDS,
@@ -24,7 +23,6 @@ from ao_runner.store.ownership import (
     uptime_seconds,
 )
 from ao_runner.store.records import Offer, RunState, StoredEvent, timestamp
-from ao_runner.store.run_table import RunTable
 from ao_runner.store.store_errors import RowDamaged
 from ao_runner.store.store_file import is_corrupt
 from ao_runner.store.worker_table import CLAIMED, WorkerTable
@@ -88,13 +86,12 @@ class SqliteEvents(EventTable):
                 yield StoredEvent(position, of_run, seq, line)
 
 
+@dataclass(eq=False)
 class SqliteWorkers(WorkerTable):
     """The workers in an SQLite store."""
 
-    def __init__(self, engine: Engine, runs: RunTable) -> None:
-        super().__init__(engine, runs)
-        self._outbox_seconds: dict[str, float] = {}
-        """What the rows of workers of this host say, so that they are written only when it changes."""
+    _outbox_seconds: dict[str, float] = field(default_factory=dict)
+    """What the rows of workers of this host say, so that they are written only when it changes."""
 
     def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
         """See `WorkerTable`."""

@@ -15,8 +15,8 @@ from typing import Final, Literal, Self
 
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_home, take_lock
-from ao_runner.store.columns import ADDED, Row
-from ao_runner.store.engine import ConstraintBroken, storable
+from ao_runner.store.columns import ADDED, NO_TEXT, Row
+from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.store_errors import (
     Damage,
     Holder,
@@ -246,16 +246,22 @@ class StoreFile:
 
     def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """See `Engine`."""
-        return self.connection.execute(statement, [*map(storable, values)]).fetchall()
+        return self.connection.execute(statement, _storable(values)).fetchall()
 
     def write(self, statement: str, values: Sequence[object] = ()) -> int:
         """See `Engine`."""
         try:
-            return self.connection.execute(statement, [*map(storable, values)]).rowcount
+            return self.connection.execute(statement, _storable(values)).rowcount
         except sqlite3.OperationalError as error:
             raise unwritable(self.path, error) from error
         except sqlite3.IntegrityError as error:
             raise ConstraintBroken(_CONSTRAINTS.get(error.sqlite_errorcode, "key"), str(error)) from error
+
+
+def _storable(values: Sequence[object]) -> list[object]:
+    return [
+        NO_TEXT.sub("\ufffd", value) if isinstance(value, str) and not value.isascii() else value for value in values
+    ]
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
