@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, event_from_document
+from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, body_from_document, event_from_document
 from ao_protocol.framing import encode_line
 from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, fits_in_events
 from ao_protocol.wire import JsonObject
@@ -30,21 +30,25 @@ class Relayed:
     a frozen one takes three times as long to create, and a hundred thousand are created per second.
     """
 
-    __slots__ = ("_document", "_event", "event_type", "line", "seq")
+    __slots__ = ("_body", "_document", "_event", "event_type", "line", "seq")
 
     def __init__(self, event: Event, line: bytes) -> None:
         self._event: Event | None = event
+        self._body: Body | None = event.body
         self._document: JsonObject | None = None
         self.line = line
         self.seq = event.envelope.seq
         self.event_type = event.body.event_type
 
     @classmethod
-    def unread(cls, document: JsonObject, line: bytes) -> Self:
-        """Return a valid event without building its models yet; `document` is the content of `line`."""
+    def unread(cls, document: JsonObject, line: bytes, *, keeps_document: bool = True) -> Self:
+        """Return a valid event without building its models yet; `document` is the content of `line`.
+
+        A document that is not kept, since it takes five times the memory of the line, is parsed again if it is needed.
+        """
         relayed = cls.__new__(cls)
-        relayed._event = None
-        relayed._document = document
+        relayed._event = relayed._body = None
+        relayed._document = document if keeps_document else None
         relayed.line = line
         relayed.seq = int(document["seq"])  # type: ignore[arg-type]  # 1.0 is 1
         relayed.event_type = document["event_type"]  # type: ignore[assignment]  # a text
@@ -58,7 +62,7 @@ class Relayed:
         return self._document
 
     def forget_document(self) -> None:
-        """Discard the parsed document, which takes five times the memory of the line."""
+        """Discard the parsed document, see `unread`."""
         self._document = None
 
     @property
@@ -67,6 +71,13 @@ class Relayed:
         if self._event is None:
             self._event = event_from_document(self.document)
         return self._event
+
+    @property
+    def body(self) -> Body:
+        """The body of the event."""
+        if self._body is None:
+            self._body = body_from_document(self.document)
+        return self._body
 
     def __repr__(self) -> str:
         return f"Relayed({self.line!r})"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Self, TextIO
 
-from ao_protocol.events import Event, OutputValidation
+from ao_protocol.events import Body, OutputValidation
 from ao_protocol.lifecycle import note_calls
 from ao_runner.cli.message_tail import MessageTail
 from ao_runner.cli.options import Style, wants_colour
@@ -52,9 +52,9 @@ class Narrator:
     def __init__(self) -> None:
         self._narration = Narration()
 
-    def tell(self, event: Event) -> list[Line]:
+    def tell(self, body: Body) -> list[Line]:
         """Return the lines for an event; none for an event that is only for programs or for a page with all details."""
-        entries = self._narration.receive(event.body)
+        entries = self._narration.receive(body)
         return [line for entry in entries if entry.weight == "line" for line in lines_of(entry)]
 
 
@@ -210,7 +210,7 @@ class PlainProgress(NeverFull):
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the lines for the event."""
-        for line in self._narrator.tell(relayed.event):
+        for line in self._narrator.tell(relayed.body):
             self._print(line)
 
     def on_note(self, note: str) -> None:
@@ -266,9 +266,9 @@ class LiveProgress(PlainProgress):
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the lines for the event, and update the current activity."""
-        self._writing.receive(relayed.event.body)
+        self._writing.receive(relayed.body)
         super().on_event(relayed)
-        body = relayed.event.body
+        body = relayed.body
         note_calls(relayed.document, self._open_tools, {})
         self._doing = entry_of(body).doing or self._doing
         if isinstance(body, OutputValidation):

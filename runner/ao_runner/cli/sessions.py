@@ -240,7 +240,7 @@ def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
         echo(escaped_json(stored.line))
         return
     event = parse_event(stored.line.encode())
-    for line in narrator.tell(event):
+    for line in narrator.tell(event.body):
         echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
     if isinstance(event.body, Failure):
         echo(f"{event.envelope.timestamp[11:19]} ✗ {event.body.status}: {shorten(event.body.error.message)}")

@@ -40,7 +40,7 @@ from ao_runner.store.records import RunRecord, timestamp
 
 if TYPE_CHECKING:
     from ao_runner.runs.conversation import Conversation
-    from ao_runner.runs.supervision import Supervision
+    from ao_runner.runs.supervision import Sink, Supervision
 
 SILENT_INTERVALS: Final = 6
 """An executor that sends heartbeats is stalled after this number of missed heartbeats (SPEC 11.2)."""
@@ -103,7 +103,8 @@ class AttemptContext:
             CannotStart: No process could be started.
         """
         began_at = time.monotonic()
-        attempt = _Attempt(self, invocation, relay or self.journal.relay, settle)
+        sink = self.journal if relay is None else _Sink(self.journal, relay)
+        attempt = _Attempt(self, invocation, sink, settle)
         launched, supervision = await attempt.in_a_process()
         if launched.launch_mode == "kept" and (what := _turn_without_effect(supervision)):
             limits = _within(attempt.limits, time.monotonic() - began_at)
@@ -120,7 +121,7 @@ class _Attempt:
 
     context: AttemptContext
     invocation: JsonObject
-    relay: Callable[[list[Relayed]], None]
+    sink: "Sink"
     settle: Callable[[Terminal], Terminal]
 
     @property
@@ -186,7 +187,7 @@ class _Attempt:
         return Supervision(
             child=launched.child,
             conversation=new_conversation(request, identity, version, ready.redactor, settle),
-            sink=_Sink(self.context.journal, self.relay),
+            sink=self.sink,
             stopping=stopping,
             timeouts=Timeouts(
                 start_seconds=request.start_seconds,
@@ -209,7 +210,7 @@ class _Attempt:
         ending = replace(supervision.ending(last_words), limit_seconds=request.timeout_seconds)
         conversation = supervision.conversation
         if conversation.said is None:
-            self.relay(list(conversation.conclude(ended_without_terminal(ending))))
+            self.sink.relay(list(conversation.conclude(ended_without_terminal(ending))))
         elif not launched.is_kept and (complaint := disagreement(conversation.said, ending.exit_code, ending.cause)):
             conversation.complain(complaint)
         for problem in conversation.late_problems:

@@ -115,7 +115,7 @@ class ContractLoop:
         """Process an event of an attempt and yield the resulting events of the run."""
         if item.event_type == "message_delta":
             return  # it may be part of an answer that does not fit
-        match item.event.body:
+        match item.body:
             case RunStarted() if self._last_seq > 0:
                 pass
             case SessionBound() as bound:
@@ -196,7 +196,7 @@ class ContractLoop:
         left = self.contract.max_retries - outcome.retry_count
         yield self._write(OutputValidation(attempt=outcome.retry_count + 1, valid=True, errors=[], retries_left=left))
         for message in self._messages:
-            yield self._write(message.event.body, message)
+            yield self._write(message.body, message)
         kept = result.model_copy(
             update={
                 "result_text": None,
@@ -211,9 +211,9 @@ class ContractLoop:
         """Write the messages that preceded an answer that does not fit, without any part of the answer."""
         answer = _plain(result.result_text or "")
         for message in self._messages:
-            said = _plain(_text_of(message.event.body))
+            said = _plain(_text_of(message.body))
             if result.result_text is not None and said and said not in answer and answer not in said:
-                yield self._write(message.event.body, message)
+                yield self._write(message.body, message)
         self._messages.clear()
 
     def _pass_on(self, failure: Failure, item: Relayed) -> Iterator[Relayed]:
@@ -256,7 +256,7 @@ class ContractLoop:
         self._last_seq += 1
         if not isinstance(body, Heartbeat | Log):
             self._progress_seq = self._last_seq
-        if received is not None and received.event.body is body and self._is_ours(received.event.envelope):
+        if received is not None and received.body is body and self._is_ours(received.event.envelope):
             return received
         return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)
 

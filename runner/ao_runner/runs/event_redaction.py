@@ -6,7 +6,7 @@ text, and interleaved deltas of two messages are not joined.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -33,20 +33,22 @@ class EventRedactor:
         self._redactor = redactor
         self._identity = identity
         self._timestamp = timestamp
-        self._deltas = DeltaRedactor(redactor.values) if redactor.values else None
+        self._deltas = DeltaRedactor(redactor.values)
 
-    def in_turn(self, item: Relayed) -> Sequence[Relayed]:
-        """Process an event and return the events that are due now."""
-        return (item,) if self._deltas is None else self._deltas.receive(item)
+    def in_turn(self, item: Relayed) -> list[Relayed]:
+        """Process an event, which then keeps no document, and return the events that are due now."""
+        due = self._deltas.receive(item)
+        item.forget_document()
+        return due
 
-    def flush(self) -> Sequence[Relayed]:
+    def flush(self) -> list[Relayed]:
         """Return the events that are still held back."""
-        return () if self._deltas is None else self._deltas.flush()
+        return self._deltas.flush()
 
     def let_out(self, items: list[Relayed]) -> list[Relayed]:
         """Return the events with redacted lines, or the same list if no line contains a secret."""
         # One search over all joined lines costs the least.
-        if self._deltas is None or not self._redactor.may_be_in(b"\n".join([item.line for item in items])):
+        if not self._redactor.may_be_in(b"\n".join([item.line for item in items])):
             return items
         return [self._redacted(item) for item in items]
 

@@ -46,7 +46,7 @@ def project(store: Store, run_id: str, lines: Sequence[bytes]) -> list[JsonObjec
             case _:
                 store.inputs.note(run_id, event)
     if usage is not None:
-        store.figures.record_usage(run_id, UsageFigures.model_validate(usage))
+        store.runs.record_usage(run_id, UsageFigures.model_validate(usage))
     return changing
 
 
@@ -73,7 +73,7 @@ def project_end(
         now: Returns the time.
     """
     store.runs.end(run_id, status_of(terminal), now(), error_type_of(terminal))
-    store.figures.record_usage(run_id, terminal.usage)
+    store.runs.record_usage(run_id, terminal.usage)
     is_awaited = store.deliveries.is_end_awaited(run_id)
     reset = _reset_of(terminal)
     if reset is None or not isinstance(terminal, Failure):

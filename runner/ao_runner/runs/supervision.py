@@ -298,8 +298,9 @@ class Supervision:
         # Output that is not an event is no sign of life.
         if self.conversation.event_count > taken_before or self.conversation.is_within_an_event:
             self._heard_at = self._loop.time()
+        is_too_noisy = self.conversation.is_too_noisy
         self._relay(items)
-        if self.conversation.is_too_noisy and self.stopping.cause is None:
+        if is_too_noisy and self.stopping.cause is None:
             self.stopping.begin(Cause.TOO_NOISY, self._loop.time())
 
     def _relay(self, items: Iterable[Relayed]) -> None:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ao_runner.store.columns import Stored, reading
-from ao_runner.store.engine import ConstraintBroken, Part
+from ao_runner.store.engine import Part
 from ao_runner.store.records import StoredEvent
 from ao_runner.store.run_table import RunTable
-from ao_runner.store.store_errors import RowConflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +27,6 @@ class EventTable(Part):
     _runs: RunTable
     gaps: dict[str, int] = field(default_factory=dict)
     """The last event before the newest gap of a run: `add_of_attempt` has stored events behind missing ones."""
-
-    def add(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
-        """Store consecutive events in one row. All are stored or none.
-
-        Raises:
-            RowConflict: The first event exists.
-        """
-        try:
-            self.insert(run_id, first_seq, lines)
-        except ConstraintBroken as error:
-            raise RowConflict(f"event {first_seq} of run {run_id}") from error
 
     def last_seq(self, run_id: str) -> int:
         """Return the `seq` of the last stored event of a run; 0 if there is none."""
@@ -85,8 +73,12 @@ class EventTable(Part):
         return int(rows[0][0]) if rows else 0
 
     @abstractmethod
-    def insert(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
-        """Store consecutive events. All are stored or none."""
+    def add(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
+        """Store consecutive events in one row. All are stored or none.
+
+        Raises:
+            RowConflict: The first event exists.
+        """
 
     @abstractmethod
     def add_of_attempt(

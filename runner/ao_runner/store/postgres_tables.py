@@ -11,6 +11,7 @@ from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.event_table import EventTable
 from ao_runner.store.ownership import IDLE_LEASE_SECONDS, REMOTE, WORKER_COLUMNS, Owner, offer_text, owner_of
 from ao_runner.store.records import Offer, RunState, StoredEvent
+from ao_runner.store.store_errors import RowConflict
 from ao_runner.store.worker_table import CLAIMED, WorkerTable
 
 ROWS_AT_ONCE: Final = 8
@@ -54,12 +55,12 @@ AND NOT EXISTS (SELECT 1 FROM workers WHERE worker_id = owner AND lease_until >=
 class PostgresEvents(EventTable):
     """The events in a PostgreSQL store."""
 
-    def insert(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
+    def add(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
         """See `EventTable`."""
         last_seq = first_seq + len(lines) - 1
         text = b"\n".join(lines).decode()
         if not self._db.write(_INSERT_EVENTS, (last_seq, run_id, first_seq, first_seq, last_seq, text)):
-            raise ConstraintBroken("key", f"event {first_seq} of run {run_id} exists")
+            raise RowConflict(f"event {first_seq} of run {run_id}")
 
     def add_of_attempt(
         self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
@@ -79,7 +80,7 @@ class PostgresEvents(EventTable):
         if stored + 1 < first_seq:
             self.gaps[run_id] = stored
         # Events that a damaged outbox has lost are missing here as well, as a visible gap.
-        self.insert(run_id, max(first_seq, stored + 1), new)
+        self.add(run_id, max(first_seq, stored + 1), new)
         return last_seq
 
     def of_session(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from ao_protocol.events import UsageFigures
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.store.brief_fields import brief_parameters
 from ao_runner.store.columns import Stored, json_object, reading
@@ -65,6 +66,14 @@ class RunTable(Part):
             "UPDATE runs SET status = ?, ended_at = ?, error_type = ? WHERE run_id = ?",
             (status, ended_at, error_type, run_id),
         )
+
+    def record_usage(self, run_id: str, usage: UsageFigures | None) -> None:
+        """Store what a run has used, as a step of the transaction that stores the event that tells it."""
+        if usage is not None:
+            self._db.write(
+                "UPDATE runs SET cost_usd = ?, input_tokens = ?, output_tokens = ? WHERE run_id = ?",
+                (usage.cost_usd, usage.input_tokens, usage.output_tokens, run_id),
+            )
 
     def request_stop(self, run_id: str) -> RunStatus | None:
         """Request a stop of a run and return its status, or None if there is no such run."""

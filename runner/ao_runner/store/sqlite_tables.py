@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ao_runner.store.columns import Row, reading
+from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.event_table import EventTable
 from ao_runner.store.ownership import (
     IDLE_LEASE_SECONDS,
@@ -23,7 +24,7 @@ from ao_runner.store.ownership import (
     uptime_seconds,
 )
 from ao_runner.store.records import Offer, RunState, StoredEvent, timestamp
-from ao_runner.store.store_errors import RowDamaged
+from ao_runner.store.store_errors import RowConflict, RowDamaged
 from ao_runner.store.store_file import is_corrupt
 from ao_runner.store.worker_table import CLAIMED, WorkerTable
 
@@ -39,12 +40,15 @@ AND NOT EXISTS (SELECT 1 FROM workers WHERE workers.host = sessions.host AND lea
 class SqliteEvents(EventTable):
     """The events in an SQLite store."""
 
-    def insert(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
+    def add(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
         """See `EventTable`."""
-        self._db.write(
-            "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)",
-            (run_id, first_seq, first_seq + len(lines) - 1, b"\n".join(lines).decode()),
-        )
+        try:
+            self._db.write(
+                "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)",
+                (run_id, first_seq, first_seq + len(lines) - 1, b"\n".join(lines).decode()),
+            )
+        except ConstraintBroken as error:
+            raise RowConflict(f"event {first_seq} of run {run_id}") from error
 
     def add_of_attempt(
         self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
@@ -58,7 +62,7 @@ class SqliteEvents(EventTable):
         if last + 1 < first_seq:
             self.gaps[run_id] = last
         # Events that a damaged outbox has lost are missing here as well, as a visible gap.
-        self.insert(run_id, max(first_seq, last + 1), new)
+        self.add(run_id, max(first_seq, last + 1), new)
         return first_seq + len(lines) - 1
 
     def of_session(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
