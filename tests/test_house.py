@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ao_protocol.events import BODIES
 from tests.benchmarks.code_lines import code_lines, code_lines_of
 
 ROOT = Path(__file__).parents[1]
@@ -74,6 +75,13 @@ def test_text_for_people_is_cut_in_one_module() -> None:
     stands_by_itself = {"protocol/ao_model_simulator/playback.py", "protocol/ao_model_simulator/script.py"}
 
     assert {name for name, text in MODULES.items() if cut.search(text)} == stands_by_itself
+
+
+def test_events_among_undecoded_lines_are_found_in_one_module() -> None:
+    # `b'"usage"' in line` is also true of a text that quotes it; `events_of_types` is exact.
+    searched = re.compile(rf"""b(?:'"|"\\")({"|".join(BODIES)})\b""")
+
+    assert [name for name, text in MODULES.items() if searched.search(text)] == []
 
 
 def test_the_schemas_of_wire_documents_are_generated_from_the_models() -> None:

@@ -4,8 +4,10 @@ import errno
 import fcntl
 import stat
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -116,3 +118,17 @@ def take_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def renamed_as_damaged(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Rename files of a folder, in this order, to names that are free; return the new paths of those that existed.
+
+    Raises:
+        OSError: They cannot be renamed.
+    """
+    number = next(one for one in count(1) if not any(folder.glob(f"damaged-{one}-*")))
+    kept = []
+    for name in names:
+        with suppress(FileNotFoundError):
+            kept.append((folder / name).rename(folder / f"damaged-{number}-{name}"))
+    return kept

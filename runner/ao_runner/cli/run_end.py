@@ -5,7 +5,7 @@ from typing import Final
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Result, Terminal
 from ao_runner.cli.printing import echo, print_exactly, print_json, shorten
-from ao_runner.cli.run_progress import MAX_SHOWN_ERRORS
+from ao_runner.cli.run_progress import first_points
 from ao_runner.runs.narration import describe_usage
 from ao_runner.store.records import Session
 
@@ -83,10 +83,8 @@ def show_failure(
     head, repeated, _ = error.message.partition(problems[0]) if problems else (error.message, "", "")
     message = head.rstrip(" :;") if repeated and head else error.message  # without the problems listed below
     echo(f"  {shorten(message, 2000)}", err=True)
-    for problem in problems[:MAX_SHOWN_ERRORS]:
-        echo(f"    {shorten(problem)}", err=True)
-    if len(problems) > MAX_SHOWN_ERRORS:
-        echo(f"    … {len(problems) - MAX_SHOWN_ERRORS} more", err=True)
+    for point in first_points(problems):
+        echo(f"    {point}", err=True)
     last_words = (error.details or {}).get("stderr_tail")
     if isinstance(last_words, str):
         echo("  end of its stderr:", err=True)

@@ -8,7 +8,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Self, TextIO
@@ -66,10 +66,14 @@ def lines_of(entry: NarrationEntry) -> list[Line]:
         shown = [Line(entry.mark, shorten(line)) for line in said[:MAX_MESSAGE_LINES]]
         more = len(said) - MAX_MESSAGE_LINES
         return shown + ([Line(entry.mark, f"… {more} more lines", "dim")] if more > 0 else [])
-    points = [Line(" ", f"  {shorten(point)}", tone) for point in entry.points[:MAX_SHOWN_ERRORS]]
-    more = len(entry.points) - MAX_SHOWN_ERRORS
-    rest = [Line(" ", f"  … {more} more", tone)] if more > 0 else []
-    return [Line(entry.mark, shorten(entry.sentence), tone), *points, *rest]
+    points = [Line(" ", f"  {point}", tone) for point in first_points(entry.points)]
+    return [Line(entry.mark, shorten(entry.sentence), tone), *points]
+
+
+def first_points(points: Sequence[str]) -> list[str]:
+    """Return the first of some problems as lines, and how many more there are."""
+    more = len(points) - MAX_SHOWN_ERRORS
+    return [*map(shorten, points[:MAX_SHOWN_ERRORS]), *([f"… {more} more"] if more > 0 else [])]
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """A store that makes events durable before they are sent."""
 
 from ao_runner.outbox.errors import (
-    AcknowledgedTooMuch,
-    KeyEnded,
     OutboxBusy,
     OutboxError,
     OutboxFull,
@@ -10,16 +8,14 @@ from ao_runner.outbox.errors import (
     OutboxUnusable,
     OutboxUnwritable,
     RecordDamaged,
-    SeqOutOfOrder,
     StateDamaged,
 )
-from ao_runner.outbox.outbox import Batch, KeyState, Outbox, OutboxOptions
+from ao_runner.outbox.events_of_key import Batch, KeyState
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.outbox.owning import holds_leftovers, is_left_behind
 
 __all__ = [
-    "AcknowledgedTooMuch",
     "Batch",
-    "KeyEnded",
     "KeyState",
     "Outbox",
     "OutboxBusy",
@@ -30,7 +26,6 @@ __all__ = [
     "OutboxUnusable",
     "OutboxUnwritable",
     "RecordDamaged",
-    "SeqOutOfOrder",
     "StateDamaged",
     "holds_leftovers",
     "is_left_behind",

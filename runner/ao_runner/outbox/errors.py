@@ -96,43 +96,6 @@ class OutboxFull(OutboxError):
 
 
 @dataclass(eq=False)
-class SeqOutOfOrder(OutboxError):
-    """An event was appended twice, or one was omitted."""
-
-    key: RunKey
-    seq: int
-    expected_seq: int
-
-    def __str__(self) -> str:
-        return f"{self.key} continues with seq {self.expected_seq}, not {self.seq}. Append each event once, in order"
-
-
-@dataclass(eq=False)
-class KeyEnded(OutboxError):
-    """Events were appended after the terminal event."""
-
-    key: RunKey
-
-    def __str__(self) -> str:
-        return f"{self.key} has its terminal event. Use a new attempt for more events"
-
-
-@dataclass(eq=False)
-class AcknowledgedTooMuch(OutboxError):
-    """Events were acknowledged that are not durable here, so they cannot have been sent."""
-
-    key: RunKey
-    through_seq: int
-    durable_seq: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.key} was acknowledged through seq {self.through_seq}, and is durable only through "
-            f"{self.durable_seq}. Check who acknowledges"
-        )
-
-
-@dataclass(eq=False)
 class RecordDamaged(OutboxError):
     """Durable data can no longer be read as it was written."""
 

@@ -6,27 +6,24 @@ owner finds every event that was reported as durable. Only one thread at a time 
 
 import re
 import sqlite3
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from itertools import accumulate
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
 from ao_runner.outbox.errors import (
-    AcknowledgedTooMuch,
-    KeyEnded,
     OldOutbox,
+    OutboxError,
     OutboxFull,
     OutboxUnreadable,
     OutboxUnusable,
     OutboxUnwritable,
     RecordDamaged,
-    SeqOutOfOrder,
     StateDamaged,
 )
+from ao_runner.outbox.events_of_key import Backlog, Batch, KeyState, gather
 from ao_runner.outbox.outbox_file import FileDamaged, OutboxFile, Progress, Record, keeping_log, set_aside
 from ao_runner.outbox.owning import found_leftovers, note_own, owned
 from ao_runner.run_events import RunKey
@@ -51,82 +48,6 @@ class OutboxOptions:
     quota_bytes: int = 1 << 30
     cache_bytes: int = 16 << 20
     has_a_knowing_coordinator: bool = False  # it ends runs that a damaged file forgets
-
-
-@dataclass(frozen=True, slots=True)
-class KeyState:
-    """The state of a key that is not closed. With `has_terminal`, its terminal event is durable."""
-
-    key: RunKey
-    durable_seq: int
-    acknowledged_seq: int
-    has_terminal: bool
-    note: str = ""
-    """The note of the last acknowledgement."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Durable events, numbered from `first_seq` without a gap: their lines verbatim, without LF.
-
-    With `ends`, the last event is the terminal event.
-    """
-
-    key: RunKey
-    first_seq: int
-    lines: Sequence[bytes]
-    ends: bool
-
-    @property
-    def last_seq(self) -> int:
-        """The `seq` of the last event."""
-        return self.first_seq + len(self.lines) - 1
-
-
-@dataclass(slots=True, eq=False)
-class _Backlog:
-    """The events of one key; `records` are the durable and unacknowledged ones, in order."""
-
-    key: RunKey
-    appended_seq: int = 0
-    durable_seq: int = 0
-    acknowledged_seq: int = 0
-    is_ended: bool = False
-    has_terminal: bool = False
-    note: str = ""
-    records: list[Record] = field(default_factory=list)
-
-    @classmethod
-    def resume(cls, key: RunKey, progress: Progress) -> Self:
-        """Return the backlog of a key of which only the acknowledgements remain."""
-        seq, closed = progress.acknowledged_seq, progress.is_closed
-        return cls(key, seq, seq, seq, is_ended=closed, has_terminal=closed, note=progress.note)
-
-    @property
-    def progress(self) -> Progress:
-        """The state of the acknowledgements to store."""
-        return Progress(self.acknowledged_seq, self.is_closed, "" if self.is_closed else self.note)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the terminal event was acknowledged."""
-        return self.has_terminal and self.acknowledged_seq == self.durable_seq
-
-    def recover(self, record: Record) -> None:
-        """Add a record of an earlier owner, in order.
-
-        Raises:
-            FileDamaged: The events before it are missing.
-        """
-        if record.first_seq > self.durable_seq + 1:
-            raise FileDamaged(f"events {self.durable_seq + 1} to {record.first_seq - 1} of {self.key} are missing")
-        self.appended_seq = self.durable_seq = record.last_seq
-        self.records.append(record)
-        self.is_ended = self.has_terminal = record.ends
-
-    def records_after(self, seq: int) -> int:
-        """Return the index of the first record that contains an event with a higher `seq`."""
-        return bisect_right(self.records, seq, key=lambda record: record.last_seq)
 
 
 class Outbox:
@@ -235,16 +156,16 @@ class Outbox:
 
         Raises:
             OutboxFull: The quota is exceeded; its last tenth is reserved for calls with `ends`. Nothing was added.
-            SeqOutOfOrder: The caller repeats or omits an event. Nothing was added.
-            KeyEnded: The key has its terminal event, possibly acknowledged long ago.
+            OutboxError: The caller repeats or omits an event, or the key has its terminal event, possibly acknowledged
+                long ago. Nothing was added.
             OutboxUnusable: A new key cannot be looked up.
             ValueError: There are no lines, or one contains an LF.
         """
         backlog = self._backlogs.get(key) or self._begin(key)
         if backlog.is_ended:
-            raise KeyEnded(key)
+            raise OutboxError(f"{key} has its terminal event. Use a new attempt for more events")
         if first_seq != backlog.appended_seq + 1:
-            raise SeqOutOfOrder(key, first_seq, backlog.appended_seq + 1)
+            raise OutboxError(f"{key} continues with seq {backlog.appended_seq + 1}, not {first_seq}. Append each once")
         payload = b"\n".join(lines) + b"\n"
         if not lines or payload.count(b"\n") != len(lines):
             raise ValueError("events are given as one line each, without LF, and at least one")
@@ -308,7 +229,7 @@ class Outbox:
         try:
             first = backlog.records_after(after_seq)
             records = (backlog.records[index] for index in range(first, len(backlog.records)))
-            return _gather(records, self._lines_of, after_seq, max_events, max_bytes)
+            return gather(records, self._lines_of, after_seq, max_events, max_bytes)
         except sqlite3.Error as error:
             raise OutboxUnreadable(self._folder, str(error)) from error
 
@@ -321,7 +242,7 @@ class Outbox:
         deleted.
 
         Raises:
-            AcknowledgedTooMuch: The events are not durable here.
+            OutboxError: The events are not durable here, so they cannot have been sent.
             OutboxUnusable: A key that is not open cannot be looked up.
         """
         if (backlog := self._backlogs.get(key)) is None:
@@ -329,7 +250,7 @@ class Outbox:
         if backlog.is_closed or through_seq <= backlog.acknowledged_seq:
             return
         if through_seq > backlog.durable_seq:
-            raise AcknowledgedTooMuch(key, through_seq, backlog.durable_seq)
+            raise OutboxError(f"{key} was acknowledged through {through_seq}, and is durable to {backlog.durable_seq}")
         backlog.acknowledged_seq, backlog.note = through_seq, note
         done = backlog.records_after(through_seq)
         for record in backlog.records[:done]:
@@ -400,7 +321,7 @@ class Outbox:
 
     def _load(self, *, may_be_new: bool) -> None:
         self._file = OutboxFile(self._folder, self._options.cache_bytes // 8, may_be_new=may_be_new)
-        self._backlogs = dict[RunKey, _Backlog]()
+        self._backlogs = dict[RunKey, Backlog]()
         self._used_bytes = self._released_bytes = 0
         self._released.clear()
         with ExitStack() as undo:
@@ -409,7 +330,7 @@ class Outbox:
                 if isinstance(found, Record):
                     self._recover(found)
                 else:
-                    self._backlogs[found[0]] = _Backlog.resume(*found)
+                    self._backlogs[found[0]] = Backlog.resume(*found)
             undo.pop_all()
 
     def _recover(self, record: Record) -> None:
@@ -461,37 +382,9 @@ class Outbox:
         self._released.add(record.row)
         self._released_bytes += record.size + _ROW_BYTES
 
-    def _begin(self, key: RunKey) -> _Backlog:
+    def _begin(self, key: RunKey) -> Backlog:
         try:
             progress = self._progress.get(key) or self._file.find(key)
         except sqlite3.Error as error:
             raise OutboxUnusable(self._folder, str(error)) from error
-        return _Backlog.resume(key, progress) if progress else _Backlog(key)
-
-
-def _gather(
-    records: Iterable[Record], read: Callable[[Record], bytes], after_seq: int, max_events: int, max_bytes: int
-) -> Batch | None:
-    """Return the events after a number, up to the limits or a gap, but at least one if available.
-
-    Records that are not needed are not read.
-    """
-    batch: Batch | None = None
-    lines = list[bytes]()
-    for record in records:
-        begin = max(after_seq + 1, record.first_seq)
-        fits = record.count <= max_events and record.size <= max_bytes
-        if batch and (not fits or begin > batch.last_seq + 1):
-            break
-        found = read(record)[:-1].split(b"\n")[begin - record.first_seq :]
-        if not fits:
-            sizes = accumulate(len(line) + 1 for line in found[:max_events])
-            found = found[: sum(size <= max_bytes for size in sizes) or 1]
-        lines += found
-        first_seq = batch.first_seq if batch else begin
-        batch = Batch(record.key, first_seq, lines, record.ends and first_seq + len(lines) > record.last_seq)
-        if not fits:
-            break
-        max_events -= record.count
-        max_bytes -= record.size
-    return batch
+        return Backlog.resume(key, progress) if progress else Backlog(key)

@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from ao_runner.home import renamed_as_damaged
 from ao_runner.run_events import RunKey
 
 FILE_NAME: Final = "outbox.sqlite3"
@@ -320,13 +320,9 @@ def set_aside(folder: Path, reason: str) -> str:
     Raises:
         OSError: They cannot be renamed.
     """
-    number = next(one for one in count(1) if not any(folder.glob(f"damaged-{one}-*")))
-    kept = list[str]()
-    for name in (FILE_NAME, LOG_NAME):
-        with suppress(FileNotFoundError):
-            kept.append(str((folder / name).rename(folder / f"damaged-{number}-{name}")))
+    kept = ", ".join(map(str, renamed_as_damaged(folder, (FILE_NAME, LOG_NAME))))
     return (
-        f"{folder / FILE_NAME} was damaged: {reason}. Kept of it: {', '.join(kept) or 'nothing'}. A new one began "
+        f"{folder / FILE_NAME} was damaged: {reason}. Kept of it: {kept or 'nothing'}. A new one began "
         "without its events: runs whose end was not delivered end as attempt_lost. Check the disk"
     )
 

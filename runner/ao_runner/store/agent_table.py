@@ -45,8 +45,7 @@ class AgentTable(Part):
         Raises:
             RowDamaged: The agent cannot be read.
         """
-        found = self._db.records(_AGENT, "agents WHERE name = ?", (name,), is_strict=True)
-        return found[0] if found else None
+        return self._db.record(_AGENT, "agents WHERE name = ?", (name,))
 
     def all(self) -> list[StoredAgent]:
         """Return all agents by name. Damaged rows go to `damage`."""

@@ -172,8 +172,7 @@ class WebhookTable(Part):
 
     def find(self, webhook_id: str) -> Webhook | None:
         """Return the webhook with an id."""
-        found = self._db.records(_WEBHOOK, "webhooks WHERE webhook_id = ?", (webhook_id,))
-        return found[0] if found else None
+        return self._db.record(_WEBHOOK, "webhooks WHERE webhook_id = ?", (webhook_id,))
 
     def due(self, now: str) -> list[Webhook]:
         """Return the webhooks with a delivery that is due."""

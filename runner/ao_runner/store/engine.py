@@ -40,8 +40,6 @@ class Engine(Protocol):
     is_writable: bool
     waits_for_a_server: ClassVar[bool]
     """Whether a call can take as long as a network does, so that an event loop must not make it."""
-    keeps_nul: ClassVar[bool]
-    """Whether texts can contain NUL characters."""
     own_run_columns: ClassVar[tuple[str, ...]]
     """The column of `runs` for the name of the contract's schema, unless the engine computes it by itself."""
     greatest: ClassVar[str]
@@ -127,6 +125,16 @@ class Engine(Protocol):
                     raise
                 self.damage.add(damaged)
         return records
+
+    def record(
+        self,
+        stored: Stored[Record],
+        source: str,
+        values: Sequence[object],
+        expressions: Mapping[str, str] | None = None,
+    ) -> Record | None:
+        """Return the record in the first row of a query, see `records`, or None; raises `RowDamaged`."""
+        return next(iter(self.records(stored, source, values, expressions, is_strict=True)), None)
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:

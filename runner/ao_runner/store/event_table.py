@@ -9,6 +9,7 @@ from ao_runner.store.columns import Stored, reading
 from ao_runner.store.engine import Part
 from ao_runner.store.records import StoredEvent
 from ao_runner.store.run_table import RunTable
+from ao_runner.store.store_errors import RowDamaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,6 @@ class EventTable(Part):
             RowConflict: The first event exists.
         """
 
-    @abstractmethod
     def add_of_attempt(
         self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
     ) -> int:
@@ -93,6 +93,19 @@ class EventTable(Part):
         Raises:
             NotHeld: The events are no longer accepted.
         """
+        # Locked first: another connection may add the same events.
+        statement = f"SELECT {self._db.last_seq_sql} FROM runs WHERE run_id = ?{self._db.lock_sql}"  # noqa: S608  # own
+        rows = self._db.fetch(statement, (run_id,))
+        last = int(rows[0][0] or 0) if rows else 0
+        new = lines[max(0, last + 1 - first_seq) :]
+        self._runs.check_held(run_id, attempt, owner, or_ended=not new)
+        if not new:
+            return last
+        if last + 1 < first_seq:
+            self.gaps[run_id] = last
+        # Events that a damaged outbox has lost are missing here as well, as a visible gap.
+        self.add(run_id, max(first_seq, last + 1), new)
+        return first_seq + len(lines) - 1
 
     @abstractmethod
     def of_session(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
@@ -100,3 +113,14 @@ class EventTable(Part):
 
         Only a few rows are in memory at a time, and nothing is locked in between. Damaged rows go to `damage`.
         """
+
+    def _split(self, position: int, run_id: str, first_seq: int, lines: str) -> Iterator[StoredEvent]:
+        """Yield the events in a row. A row that is no text goes to `damage`."""
+        try:
+            with reading("events", (lines,), position):
+                split = lines.split("\n")
+        except RowDamaged as damaged:
+            self._db.damage.add(damaged)
+            return
+        for seq, line in enumerate(split, first_seq):
+            yield StoredEvent(position, run_id, seq, line)

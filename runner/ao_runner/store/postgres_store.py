@@ -63,7 +63,6 @@ class PostgresStore(Store):
     """
 
     waits_for_a_server: ClassVar[bool] = True
-    keeps_nul: ClassVar[bool] = False
     own_run_columns: ClassVar[tuple[str, ...]] = ("schema_name",)
     greatest: ClassVar[str] = "greatest"
     beginning_sql: ClassVar[str] = "to_json(left({column}, {characters}))"

@@ -71,17 +71,7 @@ class PostgresEvents(EventTable):
         values = (last_seq, run_id, attempt, first_seq - 1, owner, first_seq, last_seq, text)
         if self._db.write(_ADD_EVENTS, values):
             return last_seq
-        rows = self._db.fetch("SELECT last_seq FROM runs WHERE run_id = ? FOR UPDATE", (run_id,))
-        stored = rows[0][0] if rows else 0
-        new = lines[max(0, stored + 1 - first_seq) :]
-        self._runs.check_held(run_id, attempt, owner, or_ended=not new)
-        if not new:
-            return int(stored)
-        if stored + 1 < first_seq:
-            self.gaps[run_id] = stored
-        # Events that a damaged outbox has lost are missing here as well, as a visible gap.
-        self.add(run_id, max(first_seq, stored + 1), new)
-        return last_seq
+        return super().add_of_attempt(run_id, attempt, first_seq, lines, owner)
 
     def of_session(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
         """See `EventTable`. Positions of a session increase in the order of commits: its runs run one at a time."""
@@ -94,9 +84,8 @@ class PostgresEvents(EventTable):
             " ORDER BY position LIMIT ?",
             (*of_runs, after, ROWS_AT_ONCE),
         ):
-            for position, of_run, first_seq, lines in rows:
-                for seq, line in enumerate(lines.split("\n"), first_seq):
-                    yield StoredEvent(position, of_run, seq, line)
+            for row in rows:
+                yield from self._split(*row)
             after = rows[-1][0]
 
 

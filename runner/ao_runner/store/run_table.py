@@ -215,8 +215,7 @@ class RunTable(Part):
             RowDamaged: The run cannot be read.
         """
         source = "runs WHERE session_id = ? AND run_id = coalesce(?, run_id) ORDER BY rowid DESC LIMIT 1"
-        found = self._db.records(RUN, source, (session_id, run_id), is_strict=True)
-        return found[0] if found else None
+        return self._db.record(RUN, source, (session_id, run_id))
 
     def first(self, session_id: str) -> Run:
         """Return the run that began a session.
@@ -225,9 +224,9 @@ class RunTable(Part):
             RowDamaged: The run cannot be read, or is missing.
         """
         source = "runs WHERE session_id = ? ORDER BY rowid LIMIT 1"
-        if not (found := self._db.records(RUN, source, (session_id,), is_strict=True)):
+        if (found := self._db.record(RUN, source, (session_id,))) is None:
             raise RowDamaged("session", session_id, "its first run is missing")
-        return found[0]
+        return found
 
     def exactly(self, run_id: str) -> Run:
         """Return the run with exactly this id.
@@ -236,9 +235,9 @@ class RunTable(Part):
             SessionUnknown: There is no such run.
             RowDamaged: The run cannot be read.
         """
-        if not (found := self._db.records(RUN, "runs WHERE run_id = ?", (run_id,), is_strict=True)):
+        if (found := self._db.record(RUN, "runs WHERE run_id = ?", (run_id,))) is None:
             raise SessionUnknown(run_id)
-        return found[0]
+        return found
 
     def find_successor(self, run_id: str) -> str | None:
         """Return the run that repeats one: after a usage limit, or because somebody has run it again from a page."""

@@ -23,8 +23,7 @@ class SchemaTable(Part):
         Raises:
             RowDamaged: The schema cannot be read.
         """
-        found = self._db.records(_SCHEMA, "schemas WHERE name = ?", (name,), _EXPRESSIONS, is_strict=True)
-        return found[0] if found else None
+        return self._db.record(_SCHEMA, "schemas WHERE name = ?", (name,), _EXPRESSIONS)
 
     def all(self) -> list[NamedSchema]:
         """Return all named schemas, by name."""

@@ -50,8 +50,8 @@ class SessionTable(Part):
         )
 
     def bind(self, session_id: str, executor_session_id: str) -> None:
-        """Store the executor's own id of a session. One with a NUL character is left out if texts cannot contain it."""
-        if "\0" in executor_session_id and not self._db.keeps_nul:
+        """Store the executor's own id of a session. One with NUL is left out: PostgreSQL cannot store it."""
+        if "\0" in executor_session_id:
             return
         self._db.write(
             "UPDATE sessions SET executor_session_id = ? WHERE session_id = ?", (executor_session_id, session_id)
@@ -91,10 +91,9 @@ class SessionTable(Part):
             RowDamaged: The session cannot be read.
         """
         session_id, _ = self.resolve(wanted)
-        found = self._db.records(SESSION, "sessions WHERE session_id = ?", (session_id,), is_strict=True)
-        if not found:
+        if (found := self._db.record(SESSION, "sessions WHERE session_id = ?", (session_id,))) is None:
             raise SessionUnknown(wanted)
-        return found[0]
+        return found
 
     def by_id(self, session_ids: Collection[str]) -> dict[str, Session]:
         """Return sessions by their exact ids, in one query. Unknown ones are absent; damaged rows go to `damage`."""

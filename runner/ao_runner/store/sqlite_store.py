@@ -40,7 +40,6 @@ class SqliteStore(StoreFile, Store):
     """
 
     waits_for_a_server: ClassVar[bool] = False
-    keeps_nul: ClassVar[bool] = True
     own_run_columns: ClassVar[tuple[str, ...]] = ()
     greatest: ClassVar[str] = "max"
     beginning_sql: ClassVar[str] = "json_quote(substr({column}, 1, {characters}))"

@@ -1,14 +1,13 @@
 """The queries about events and workers for which SQLite needs SQL of its own."""
 
 import os
-import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ao_runner.store.columns import Row, reading
+from ao_runner.store.columns import Row
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.event_table import EventTable
 from ao_runner.store.ownership import (
@@ -24,8 +23,7 @@ from ao_runner.store.ownership import (
     uptime_seconds,
 )
 from ao_runner.store.records import Offer, RunState, StoredEvent, timestamp
-from ao_runner.store.store_errors import RowConflict, RowDamaged
-from ao_runner.store.store_file import is_corrupt
+from ao_runner.store.store_errors import RowConflict
 from ao_runner.store.worker_table import CLAIMED, WorkerTable
 
 DAY: Final = 86400.0
@@ -50,21 +48,6 @@ class SqliteEvents(EventTable):
         except ConstraintBroken as error:
             raise RowConflict(f"event {first_seq} of run {run_id}") from error
 
-    def add_of_attempt(
-        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
-    ) -> int:
-        """See `EventTable`."""
-        last = self.last_seq(run_id)
-        new = lines[max(0, last + 1 - first_seq) :]
-        self._runs.check_held(run_id, attempt, owner, or_ended=not new)
-        if not new:
-            return last
-        if last + 1 < first_seq:
-            self.gaps[run_id] = last
-        # Events that a damaged outbox has lost are missing here as well, as a visible gap.
-        self.add(run_id, max(first_seq, last + 1), new)
-        return first_seq + len(lines) - 1
-
     def of_session(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
         """See `EventTable`. One row is in memory at a time."""
         rows = self._db.fetch(
@@ -73,21 +56,8 @@ class SqliteEvents(EventTable):
             (after, session_id, run_id),
         )
         for position in array("q", (position for (position,) in rows)):
-            try:
-                (row,) = self._db.fetch("SELECT run_id, seq, line FROM events WHERE position = ?", (position,))
-                with reading("events", row, position):
-                    of_run, first_seq, lines = row
-                    split = enumerate(lines.split("\n"), first_seq)
-            except RowDamaged as damaged:
-                self._db.damage.add(damaged)
-                continue
-            except sqlite3.DatabaseError as error:
-                if not is_corrupt(error):
-                    raise
-                self._db.damage.add(RowDamaged("events", str(position), str(error)))
-                continue
-            for seq, line in split:
-                yield StoredEvent(position, of_run, seq, line)
+            for row in self._db.fetch("SELECT run_id, seq, line FROM events WHERE position = ?", (position,)):
+                yield from self._split(position, *row)
 
 
 @dataclass(eq=False)

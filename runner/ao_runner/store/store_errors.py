@@ -125,10 +125,22 @@ class StoreUnusable(RunnerError):
         return f"cannot use {self.path}: {self.reason}. Choose another folder with --home or AO_HOME"
 
 
+@dataclass(eq=False)
 class StoreDamaged(StoreUnusable):
-    """The contents of the store's file cannot be read: pages, tables or columns are broken or missing."""
+    """The contents of the store's file cannot be read: pages, tables or columns are broken or missing.
+
+    With `kept`, the file was set aside under this path.
+    """
+
+    kept: Path | None = None
 
     def __str__(self) -> str:
+        if self.kept is not None:
+            return (
+                f"{self.path} was damaged: {self.reason}. It was set aside as {self.kept}, and the next command begins"
+                " a new one without its sessions: its runs that had not ended are over, as attempt_lost. Restore"
+                f" {self.path} from a backup, or save what is left with `sqlite3 {self.kept} .recover`"
+            )
         return (
             f"{self.path} is damaged: {self.reason}. Restore it from a backup, or save what is left with"
             f" `sqlite3 {self.path} .recover`; until then choose another folder with --home or AO_HOME"
@@ -164,26 +176,11 @@ class StoreLocked(StoreUnwritable):
         return f"cannot change {self.path}: another session uses its tables (see pg_stat_activity); retry when it ends"
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """The process that currently holds the write lock of a store."""
-
-    pid: int
-    is_stopped: bool
-
-
-@dataclass(eq=False)
 class StoreBusy(StoreUnwritable):
     """Another process has held the write lock longer than the timeout."""
 
-    holder: Holder | None = None
-
     def __str__(self) -> str:
-        match self.holder:
-            case Holder(pid=pid, is_stopped=True):
-                who = f"process {pid} holds the write lock and is suspended. Resume it: kill -CONT {pid}"
-            case Holder(pid=pid):
-                who = f"process {pid} does not release the write lock. Inspect it: ps -fp {pid}"
-            case None:
-                who = f"another process does not release the write lock. Find it: lsof {self.path}"
-        return f"cannot write to {self.path}: {who}; then retry. An active run was stopped"
+        return (
+            f"cannot write to {self.path}: another process does not release the write lock. Find it: lsof {self.path};"
+            " if it is suspended, resume it: kill -CONT; then retry. An active run was stopped"
+        )

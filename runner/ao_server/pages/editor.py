@@ -1,5 +1,6 @@
 """The editor of an agent: a form that is checked as one types, and that works without JavaScript, too."""
 
+import json
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -9,8 +10,6 @@ from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
-from ao_protocol.wire import JsonObject
-from ao_protocol.written import parse_json
 from ao_runner.discovery import list_executors
 from ao_runner.profiles import list_profiles
 from ao_runner.store.agent_table import StoredAgent
@@ -31,7 +30,7 @@ async def new_agent(request: Request, context: Context, example: bool = False, c
     """Show the form for a new agent: an empty one, the example, or a copy of another agent."""
     draft = Draft()
     if example:
-        draft = Draft.of(_example())
+        draft = Draft.of(json.loads(EXAMPLE.read_text(encoding="utf-8")))
     elif copy and (agent := await context.access.read(lambda store: store.agents.find(copy))) is not None:
         draft = Draft.of({**agent.document, "name": f"{agent.name[:90]}-copy"})
     return await _shown(request, context, draft, has_begun=bool(example or copy))
@@ -160,8 +159,3 @@ def profile_names(context: ServerContext) -> list[str]:
     """Return the profiles and executors of the server's host."""
     found = list_profiles(context.hosting.home, context.hosting.environ)
     return sorted({profile.name for profile in found} | set(list_executors()))
-
-
-def _example() -> JsonObject:
-    example = parse_json(EXAMPLE.read_text(encoding="utf-8"))
-    return example if isinstance(example, dict) else {}

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import SessionUnknown
 from ao_server.shapes import current_status, states_by_session
 
 MOST_ANCESTORS: Final = 10
@@ -43,10 +42,8 @@ def family_of(store: Store, session_id: str) -> list[Relative]:
 
 
 def _parent(store: Store, session_id: str) -> str | None:
-    try:
-        return store.sessions.find(session_id).parent_session_id if store.sessions.exists(session_id) else None
-    except SessionUnknown:
-        return None
+    found = store.sessions.by_id([session_id]).get(session_id)
+    return None if found is None else found.parent_session_id
 
 
 def _descendants(store: Store, session_id: str, level: int, left: list[int]) -> Iterator[tuple[str, int]]:

@@ -1,6 +1,6 @@
 """The filters of the lists of runs and sessions, as an address has them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Final, Self
 from urllib.parse import urlencode
 
@@ -28,15 +28,12 @@ class ListFilter:
     @property
     def is_set(self) -> bool:
         """Whether the list shows less than all."""
-        return bool(self.status or self.agent or self.profile or self.text or self.before)
+        return self != ListFilter()
 
     @property
     def query(self) -> str:
         """The filter as the query of an address, with its question mark."""
-        values = {"status": self.status, "agent": self.agent, "profile": self.profile, "text": self.text}
-        given = {name: value for name, value in values.items() if value}
-        if self.before is not None:
-            given["before"] = str(self.before)
+        given = {name: value for name, value in asdict(self).items() if value not in {"", None}}
         return f"?{urlencode(given)}" if given else ""
 
     def with_status(self, status: str) -> Self:

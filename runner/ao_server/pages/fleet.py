@@ -21,8 +21,8 @@ from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
 from ao_server.older_runners import OLDER_OWNER
-from ao_server.pages.rendering import can_act, fragment, page
-from ao_server.pages.streaming import event_stream, list_stream
+from ao_server.pages.rendering import page
+from ao_server.pages.streaming import list_stream
 from ao_server.problems import refusal
 
 routes = APIRouter(include_in_schema=False)
@@ -85,10 +85,7 @@ async def workers(request: Request, context: Context, check: bool = False) -> Re
 @routes.get("/ui/workers/stream")
 async def stream_workers(request: Request, context: Context) -> EventSourceResponse:
     """Send who performs runs, and the load, whenever they change."""
-    acts = can_act(request)
-    return event_stream(
-        list_stream(context, lambda store: fragment("_workers.html", can_act=acts, **_fleet(context, store)))
-    )
+    return list_stream(request, context, "_workers.html", lambda store: _fleet(context, store))
 
 
 def _fleet(context: ServerContext, store: Store) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from ao_runner.store.run_figures import NEWEST_RUNS, EndedRun
 from ao_runner.store.store import Store
 from ao_server.context import Context
 from ao_server.pages.attention import attention_of
-from ao_server.pages.rendering import can_act, fragment, page
+from ao_server.pages.rendering import page
 from ao_server.pages.run_view import seconds_between
-from ao_server.pages.streaming import event_stream, list_stream
+from ao_server.pages.streaming import list_stream
 
 routes = APIRouter(include_in_schema=False)
 ACTIONS_AT_ONCE: Final = 200
@@ -43,10 +43,7 @@ async def inbox(request: Request, context: Context) -> Response:
 @routes.get("/ui/inbox/stream")
 async def stream_inbox(request: Request, context: Context) -> EventSourceResponse:
     """Send what needs a person whenever it changes."""
-    acts = can_act(request)
-    return event_stream(
-        list_stream(context, lambda store: fragment("_inbox.html", can_act=acts, attention=attention_of(store)))
-    )
+    return list_stream(request, context, "_inbox.html", lambda store: {"attention": attention_of(store)})
 
 
 @routes.get("/ui/actions")
@@ -66,9 +63,9 @@ async def usage(request: Request, context: Context) -> Response:
 
 
 @routes.get("/ui/usage/stream")
-async def stream_usage(context: Context) -> EventSourceResponse:
+async def stream_usage(request: Request, context: Context) -> EventSourceResponse:
     """Send what the newest runs have used whenever that changes."""
-    return event_stream(list_stream(context, lambda store: fragment("_usage.html", **_usage(store))))
+    return list_stream(request, context, "_usage.html", _usage)
 
 
 def _usage(store: Store) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from ao_server.context import Context
 from ao_server.pages.attention import attention_of
 from ao_server.pages.errors import wants_html
 from ao_server.pages.filters import ROWS, STATUSES, Filter, ListFilter
-from ao_server.pages.rendering import can_act, fragment, page
+from ao_server.pages.rendering import page
 from ao_server.pages.run_view import rows_of
-from ao_server.pages.streaming import event_stream, list_stream
+from ao_server.pages.streaming import list_stream
 
 routes = APIRouter(include_in_schema=False)
 MOST_IN_NEED: Final = 5
@@ -37,8 +37,7 @@ async def list_runs(request: Request, context: Context, wanted: Filter) -> Respo
 @routes.get("/ui/runs/stream")
 async def stream_runs(request: Request, context: Context, wanted: Filter) -> EventSourceResponse:
     """Send the list of runs whenever it changes."""
-    shared = {"can_act": can_act(request), "is_update": True}
-    return event_stream(list_stream(context, lambda store: fragment("_runs.html", **shared, **_runs(store, wanted))))
+    return list_stream(request, context, "_runs.html", lambda store: _runs(store, wanted))
 
 
 @routes.get("/ui/sessions")
@@ -48,11 +47,9 @@ async def list_sessions(request: Request, context: Context, wanted: Filter) -> R
 
 
 @routes.get("/ui/sessions/stream")
-async def stream_sessions(context: Context, wanted: Filter) -> EventSourceResponse:
+async def stream_sessions(request: Request, context: Context, wanted: Filter) -> EventSourceResponse:
     """Send the list of sessions whenever it changes."""
-    return event_stream(
-        list_stream(context, lambda store: fragment("_sessions.html", is_update=True, **_sessions(store, wanted)))
-    )
+    return list_stream(request, context, "_sessions.html", lambda store: _sessions(store, wanted))
 
 
 def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
+from fastapi import Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ao_protocol.raw_events import events_of_types
@@ -15,6 +16,7 @@ from ao_runner.store.store import Store
 from ao_server.api.streams import EVENTS_AT_ONCE, PING_SECONDS
 from ao_server.context import ServerContext
 from ao_server.event_log import EventPosition, LoggedEvent, events_after
+from ao_server.pages.rendering import can_act, fragment
 from ao_server.pages.timeline import entry_of, with_joined_pieces
 from ao_server.shapes import status_of_run
 
@@ -62,7 +64,8 @@ async def timeline_stream(
         entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
         html = "".join(entry.html for entry in with_joined_pieces(entries))
         now = [(state.run.run_id, status_of_run(state), state.attempt) for state in every]
-        if now != progress or any(events_of_types([event.line.encode() for event in events], SHOWN_IN_HEADS)):
+        lines = [event.line.encode(errors="replace") for event in events]
+        if now != progress or any(events_of_types(lines, SHOWN_IN_HEADS)):
             html += head(store, states)
         return _Round(events, html, now, run_id is not None and not any(state.run.ended_at is None for state in states))
 
@@ -81,8 +84,16 @@ async def timeline_stream(
             await changed.wait()
 
 
-async def list_stream(context: ServerContext, write: Callable[[Store], str]) -> AsyncIterator[ServerSentEvent]:
-    """Yield the HTML of a list whenever it differs, at most twice a second, and less often if it takes long to find."""
+def list_stream(
+    request: Request, context: ServerContext, template: str, find: Callable[[Store], dict[str, Any]]
+) -> EventSourceResponse:
+    """Return the HTML of a list as a stream: a template with what is found in the store, whenever it differs."""
+    acts = can_act(request)
+    return event_stream(_whenever_it_differs(context, lambda store: fragment(template, can_act=acts, **find(store))))
+
+
+async def _whenever_it_differs(context: ServerContext, write: Callable[[Store], str]) -> AsyncIterator[ServerSentEvent]:
+    """Yield HTML whenever it differs, at most twice a second, and less often if it takes long to find."""
     shown, clock = None, asyncio.get_running_loop().time
     while not context.live.closing.is_set():
         begin = clock()

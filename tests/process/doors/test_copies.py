@@ -48,8 +48,8 @@ def put(store: Store, name: str, row: dict[str, Any], folder: Path) -> Run:
     )  # fmt: skip
     placement = Placement(tuple(row["requires"]), row["priority"], row["not_before"])
     with store.transaction():
-        store.add_session(session)
-        store.enqueue(
+        store.sessions.add(session)
+        store.queue.add(
             QueuedRun(
                 run, row["profile"], row["timeout_seconds"], row["metadata"], row["model_script"], placement,
                 bool(row["requeue"]),
@@ -68,7 +68,7 @@ def again(folder: Path) -> Copied:
             for name, row in ROWS.items():
                 with place.open() as store:
                     run = put(store, name, row, folder)
-                    store.end_run(run.run_id, "completed", AT, None)
+                    store.runs.end(run.run_id, "completed", AT, None)
                 news = News(folder / "home")
                 answer = await client.post(f"/ui/runs/{run.run_id}/again")
                 copies[name] = news.row() if answer.status_code == 303 else None
@@ -83,10 +83,10 @@ def requeue(folder: Path) -> Copied:
     with StorePlace(folder / "home").open() as store:
         for name, row in ROWS.items():
             run = put(store, name, {**row, "requeue": 1}, folder)
-            store.end_run(run.run_id, "failed", AT, "rate_limited")
+            store.runs.end(run.run_id, "failed", AT, "rate_limited")
             news = News(folder / "home")
             with store.transaction():
-                assert store.requeue(run.run_id, (f"copy_{run.run_id}", f"copy_{run.session_id}"), RESET, AT)
+                assert store.queue.requeue(run.run_id, (f"copy_{run.run_id}", f"copy_{run.session_id}"), RESET, AT)
             copies[name] = news.row()
     return copies
 
@@ -110,11 +110,11 @@ def park(store: Store, run: Run) -> None:
     head = {"session_id": run.session_id, "run_id": run.run_id, "seq": 1, "timestamp": AT, "request_id": "ask_1"}
     asked = {**head, "event_type": "input_requested", "kind": "permission", "title": "May I?", "options": OPTIONS}
     store.write("UPDATE runs SET status = 'running', attempt = 1, has_begun = 1 WHERE run_id = ?", (run.run_id,))
-    store.note_requests(run.run_id, [json.dumps(asked).encode()])
-    assert store.decide_request(run.run_id, "ask_1", None, AT) is None
+    store.inputs.note(run.run_id, [json.dumps(asked).encode()])
+    assert store.inputs.decide(run.run_id, "ask_1", None, AT) is None
     resolved = {**head, "event_type": "input_resolved", "outcome": "expired", "by": "person"}
-    store.note_requests(run.run_id, [json.dumps(resolved).encode()])
-    store.end_run(run.run_id, "failed", AT, "input_required")
+    store.inputs.note(run.run_id, [json.dumps(resolved).encode()])
+    store.runs.end(run.run_id, "failed", AT, "input_required")
 
 
 KINDS: Final[dict[str, Callable[[Path], Copied]]] = {

@@ -115,6 +115,12 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         echo(tmp_path, answer=int).run("hi")
 
 
+class Once(BaseModel):
+    """A schema that no other test of this process uses."""
+
+    n: int
+
+
 def test_a_schema_is_vetted_once_in_the_runner(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text('{"answers": [{"text": "no"}, {"text": "{\\"n\\": 1}"}]}')
@@ -127,9 +133,9 @@ def test_a_schema_is_vetted_once_in_the_runner(tmp_path: Path) -> None:
     threading.setprofile(watch)
     sys.setprofile(watch)
     try:
-        found = echo(tmp_path, profile="scripted", config={"script_file": str(script)}, answer=Count).run("count")
+        found = echo(tmp_path, profile="scripted", config={"script_file": str(script)}, answer=Once).run("count")
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    assert found.value == Count(n=1)
-    assert len([schema for schema in vetted if isinstance(schema, dict) and schema.get("title") == "Count"]) == 1
+    assert found.value == Once(n=1)
+    assert len([schema for schema in vetted if isinstance(schema, dict) and schema.get("title") == "Once"]) == 1

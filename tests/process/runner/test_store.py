@@ -124,7 +124,7 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text("hello" * 1000)
 
-    with pytest.raises(StoreUnusable, match="AO_HOME"):
+    with pytest.raises(StoreUnusable, match="It was set aside"):
         SqliteStore(tmp_path)
 
 

@@ -36,7 +36,7 @@ def new_run(**more: Any) -> NewRun:
 
 
 def test_a_session_whose_servers_are_known_to_a_worker_only_has_a_valid_blueprint() -> None:
-    servers = {"tools": {"type": "http", "url": "${runner.orchestrator_mcp_url}"}}
+    servers: JsonObject = {"tools": {"type": "http", "url": "${runner.orchestrator_mcp_url}"}}
     session = Session("ses_1", "2026-01-01T00:00:00Z", "echo", "echo", "/srv", {"name": "boss", "mcp_servers": servers})
     assert blueprint_of(session).name == "boss"
 

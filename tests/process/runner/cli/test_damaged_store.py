@@ -1,4 +1,4 @@
-"""A store that is damaged or read-only: one sentence says what and what to do, and what is whole stays readable."""
+"""A store that is damaged or read-only: one sentence says what and what to do; other rows stay readable."""
 
 import json
 import os
@@ -86,12 +86,50 @@ def said(called: Called) -> str:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        pytest.param(lambda ao: overwrite(ao, 0, b"z" * 100), "damaged: file is not a database", id="header"),
-        pytest.param(
-            lambda ao: overwrite(ao, PAGE_BYTES, bytes(99 * PAGE_BYTES)), "damaged: database disk", id="pages"
-        ),
-        pytest.param(rename_a_table_to_no_text, "damaged: its schema is no UTF-8", id="schema"),
-        pytest.param(lambda ao: os.truncate(home_of(ao) / FILE_NAME, 3 * PAGE_BYTES), "damaged: database", id="short"),
+        pytest.param(lambda ao: overwrite(ao, 0, b"z" * 100), "file is not a database", id="header"),
+        pytest.param(lambda ao: overwrite(ao, PAGE_BYTES, bytes(99 * PAGE_BYTES)), "database disk", id="pages"),
+        pytest.param(rename_a_table_to_no_text, "its schema is no UTF-8", id="schema"),
+        pytest.param(lambda ao: os.truncate(home_of(ao) / FILE_NAME, 3 * PAGE_BYTES), "database", id="short"),
+    ],
+)
+def test_a_damaged_file_is_set_aside_and_a_new_one_begins(damage: Callable[[Ao], None], words: str, ao: Ao) -> None:
+    damage(ao)
+    content = (home_of(ao) / FILE_NAME).read_bytes()
+
+    sentence = said(ao("sessions"))
+
+    kept = home_of(ao) / f"damaged-1-{FILE_NAME}"
+    assert f"{home_of(ao) / FILE_NAME} was damaged: {words}" in sentence
+    assert f"It was set aside as {kept}, and the next command begins a new one" in sentence
+    assert kept.read_bytes() == content
+    assert ao("sessions", "--json").document == []
+    assert "there is no session or run" in said(ao("result", "ses_b"))
+    assert kept.exists()
+
+
+def test_a_second_damaged_file_is_kept_beside_the_first(ao: Ao) -> None:
+    for number in (1, 2):
+        overwrite(ao, 0, b"z" * 100)
+        assert f"damaged-{number}-{FILE_NAME}" in said(ao("sessions"))
+        ao("runs")
+
+    assert len(list(home_of(ao).glob(f"damaged-*-{FILE_NAME}"))) == 2
+
+
+def test_a_damaged_file_stays_while_another_process_uses_it(ao: Ao) -> None:
+    with SqliteStore(home_of(ao)):
+        overwrite(ao, 0, b"z" * 100)
+        sentence = said(ao("sessions"))
+
+        assert "Another process uses it; when it has ended, repeat this to set it aside" in sentence
+        assert not list(home_of(ao).glob("damaged-*"))
+
+    assert "was set aside" in said(ao("sessions"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
         pytest.param(lambda ao: change(ao, "DROP TABLE runs"), "damaged: no such table: runs", id="table"),
         pytest.param(
             lambda ao: change(ao, "ALTER TABLE sessions RENAME COLUMN executor_name TO x"),
@@ -161,6 +199,17 @@ def test_a_damaged_event_is_named_and_the_others_are_printed(line: str, ao: Ao) 
     assert (told.exit_code, len(told.stdout.splitlines())) == (1, 1)
     assert told.stderr.startswith("Error: the store's row of events 2 is damaged: ")
     assert "of run run_a is damaged: " in said(result)
+
+
+def test_an_event_of_a_type_that_this_version_does_not_know_is_no_damage(ao: Ao) -> None:
+    names = {"session_id": "ses_a", "run_id": "run_a", "seq": 2, "timestamp": "2026-01-01T00:00:00Z"}
+    later = json.dumps({"event_type": "thought", **names, "text": "Hm"})
+    change(ao, f"UPDATE events SET line = '{later}' WHERE run_id = 'run_a' AND seq = 2")  # noqa: S608
+
+    told = ao("events", "ses_a", "--text")
+
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert "00:00:00 · thought Hm" in told.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
