@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, body_from_document, event_from_document
-from ao_protocol.framing import encode_line
-from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, fits_in_events
+from ao_protocol.framing import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, encode_line, fits_in_events
 from ao_protocol.wire import JsonObject
 
 NOT_DESCRIBED: Final = "unknown"

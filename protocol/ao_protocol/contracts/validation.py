@@ -27,7 +27,6 @@ from ao_protocol.contracts.verdicts import (
     parts_by_pointer,
     pattern_compiles,
     pattern_is_small,
-    pointer_below,
     seconds_a_character,
 )
 from ao_protocol.framing import MAX_DEPTH
@@ -304,6 +303,7 @@ class Catalogue:
         self.nodes: Final[dict[str, Node]] = {}
         self.problems: Final[list[Problem]] = []
         self._parts: Final = parts_by_pointer(document)
+        self._pointers: Final = {id(part): pointer for pointer, part in self._parts.items()}
         self._resources: Final = {"": ""}
         self._anchors: Final[dict[tuple[str, str], str]] = {}
         self._to_follow: Final[list[Node]] = []
@@ -346,7 +346,7 @@ class Catalogue:
             elif isinstance(node.schema.get("$id"), str):
                 self._identify(node, node.schema["$id"])
             for applied, steps, schema in _subschemas(node.schema):
-                pointer = reduce(pointer_below, steps, node.pointer)
+                pointer = self._pointers[id(schema)]
                 node.inside.append((applied, pointer))
                 pending.append(Node(schema, pointer, (*node.steps, *steps), node.base_uri))
 

@@ -38,8 +38,7 @@ from ao_runner.cli.options import (
     verify_option,
 )
 from ao_runner.cli.printing import echo
-from ao_runner.cli.run_end import show_terminal
-from ao_runner.cli.run_progress import follow_run
+from ao_runner.cli.run_progress import follow_run, show_terminal
 from ao_runner.discovery import ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import Containment, probe

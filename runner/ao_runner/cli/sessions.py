@@ -36,8 +36,7 @@ from ao_runner.cli.printing import (
     shorten,
     show_newest,
 )
-from ao_runner.cli.run_end import show_failure, show_result
-from ao_runner.cli.run_progress import Narrator
+from ao_runner.cli.run_progress import Narrator, show_failure, show_result
 from ao_runner.cli.runs import prompt_of
 from ao_runner.errors import RunnerError
 from ao_runner.home import WORKSPACES
@@ -240,7 +239,7 @@ def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
         echo(escaped_json(stored.line))
         return
     event = parse_event(stored.line.encode())
-    for line in narrator.tell(event.body):
+    for line in narrator.tell(event):
         echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
     if isinstance(event.body, Failure):
         echo(f"{event.envelope.timestamp[11:19]} ✗ {event.body.status}: {shorten(event.body.error.message)}")

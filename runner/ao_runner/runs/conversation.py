@@ -158,7 +158,7 @@ class Conversation:
     def conclude(self, terminal: Terminal) -> Iterator[Relayed]:
         """End the run with an event of the runner, unless the executor has ended it."""
         if self.terminal is None:
-            yield from self._let_out(self._each_in_turn(self._end_run(terminal)))
+            yield from self._let_out(self._each_in_turn(self._end_run(terminal, None)))
 
     def _take_line(self, line: bytes | LineTooLong) -> Iterable[Relayed]:
         if isinstance(line, LineTooLong):
@@ -212,7 +212,7 @@ class Conversation:
         self.event_count += 1
         received = Relayed.unread(document, whole, keeps_document=self._redaction is not None)
         if event_type in _TERMINALS:
-            yield from self._end_run(received.body, document, received)  # type: ignore[arg-type]  # its type says so
+            yield from self._end_run(received.body, received)  # type: ignore[arg-type]  # its type says so
         elif event_type == "run_started":
             self.has_started = True
             yield self._relay(received, document)
@@ -327,9 +327,7 @@ class Conversation:
             yield self._write(log)
         self._held_back.clear()
 
-    def _end_run(
-        self, body: Terminal, document: JsonObject | None = None, received: Relayed | None = None
-    ) -> Iterator[Relayed]:
+    def _end_run(self, body: Terminal, received: Relayed | None) -> Iterator[Relayed]:
         yield from self._begin()
         for request_id in self._lifecycle.open_requests:
             yield self._write(InputResolved(request_id=request_id, outcome="cancelled", by="policy"))
@@ -341,8 +339,8 @@ class Conversation:
             yield self._write(Log(level="warning", message=f"and {untold} more problems of this kind"))
         self.said = body
         settled = self.settle(body)
-        if received is not None and document is not None and settled is body:
-            relayed = self._relay(received, document)
+        if received is not None and settled is body:
+            relayed = self._relay(received, received.document)
         else:
             settled = self._with_usage(settled, body)
             relayed = self._write(settled)

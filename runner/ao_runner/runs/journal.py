@@ -108,7 +108,7 @@ class StoredJournal:
         self.mark("first_event")
         run_id, ended = self.run.run_id, None
         lines = [item.line for item in batch]
-        changing = [item.line for item in batch if item.event_type in PROJECTED]
+        changing = [item.document for item in batch if item.event_type in PROJECTED]
         with self.store.transaction():
             self.store.events.add(run_id, batch[0].seq, lines)
             if changing:

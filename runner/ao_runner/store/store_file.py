@@ -146,7 +146,7 @@ class StoreFile:
 
 def _storable(values: Sequence[object]) -> list[object]:
     return [
-        NO_TEXT.sub("\\ufffd", value) if isinstance(value, str) and not value.isascii() else value for value in values
+        NO_TEXT.sub("\ufffd", value) if isinstance(value, str) and not value.isascii() else value for value in values
     ]
 
 

@@ -39,7 +39,7 @@ def test_every_event_type_of_the_protocol_has_its_entry(event_type: str) -> None
 def test_an_event_type_that_nobody_knows_is_shown_at_a_terminal_and_on_a_page() -> None:
     line = line_of("thought", text="What if\nnot?")
 
-    assert Narrator().tell(event_for_people(line).body) == [Line("·", "thought What if not?")]
+    assert Narrator().tell(event_for_people(line)) == [Line("·", "thought What if not?")]
     entry = on_page(line)
     assert entry is not None
     assert (entry.told.kind, entry.told.title, entry.text.text) == ("log", "thought", "What if not?")
@@ -51,7 +51,7 @@ def test_a_type_of_the_protocol_without_an_entry_is_shown_like_one_that_nobody_k
     body: Any = Thought(text="Hm")
     event = Event.model_construct(envelope=Envelope(**ENVELOPE), body=body)
 
-    assert Narrator().tell(event.body) == [Line("·", "thought Hm")]
+    assert Narrator().tell(event) == [Line("·", "thought Hm")]
     entry = entry_of(body)
     assert (entry.kind, entry.title, entry.text, entry.value) == ("log", "thought", "Hm", {"text": "Hm"})
 
@@ -59,7 +59,7 @@ def test_a_type_of_the_protocol_without_an_entry_is_shown_like_one_that_nobody_k
 def test_only_a_page_shows_an_event_of_a_vendor() -> None:
     line = line_of("_acme/thing", x=1)
 
-    assert Narrator().tell(event_for_people(line).body) == []
+    assert Narrator().tell(event_for_people(line)) == []
     entry = on_page(line)
     assert entry is not None
     assert (entry.told.title, entry.text.text) == ("_acme/thing", "1")
@@ -69,7 +69,7 @@ def test_both_tell_a_verdict_in_the_same_words() -> None:
     line = line_of("output_validation", attempt=1, valid=False, errors=["$.a: no"], retries_left=1)
     words = "attempt 1 of 2: the answer does not fit the schema; asking again"
 
-    assert [one.text for one in Narrator().tell(event_for_people(line).body)] == [words, "  $.a: no"]
+    assert [one.text for one in Narrator().tell(event_for_people(line))] == [words, "  $.a: no"]
     entry = on_page(line)
     assert entry is not None
     assert (entry.text.text, entry.points, entry.state) == (words, ["$.a: no"], "bad")
@@ -95,4 +95,4 @@ def test_figures_and_signs_of_life_are_entries_that_nobody_shows_by_themselves(e
     entry = entry_of(event_for_people(line).body)
 
     assert (entry.weight, entry.value) == ("quiet", NOTHING)
-    assert (Narrator().tell(event_for_people(line).body), on_page(line)) == ([], None)
+    assert (Narrator().tell(event_for_people(line)), on_page(line)) == ([], None)

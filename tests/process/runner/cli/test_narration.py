@@ -54,15 +54,15 @@ TOLD: dict[str, tuple[Event, list[Line]]] = {
 def test_an_event_is_told_in_a_line_or_not_at_all(name: str) -> None:
     told, lines = TOLD[name]
 
-    assert Narrator().tell(told.body) == lines
+    assert Narrator().tell(told) == lines
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, "9" * 5000], ids=["200,000 levels", "5,000 digits"])
 def test_a_message_that_no_parser_reads_is_told_before_a_result_with_data(text: str) -> None:
     narrator = Narrator()
 
-    assert narrator.tell(message(text).body) == []
-    (line,) = narrator.tell(event("result", result_text=None, result_data={}, stop_reason="end_turn").body)
+    assert narrator.tell(message(text)) == []
+    (line,) = narrator.tell(event("result", result_text=None, result_data={}, stop_reason="end_turn"))
 
     assert line.text.startswith(text[:50])
 
@@ -70,30 +70,30 @@ def test_a_message_that_no_parser_reads_is_told_before_a_result_with_data(text: 
 def test_what_the_agent_says_on_the_way_is_told() -> None:
     narrator = Narrator()
 
-    assert narrator.tell(message("I will look.").body) == []
-    assert narrator.tell(message("And now?").body) == [Line("│", "I will look.")]
+    assert narrator.tell(message("I will look.")) == []
+    assert narrator.tell(message("And now?")) == [Line("│", "I will look.")]
 
 
 def test_the_answer_that_is_the_result_is_not_told_twice() -> None:
     narrator = Narrator()
-    narrator.tell(message("done").body)
-    narrator.tell(event("usage", input_tokens=1).body)
+    narrator.tell(message("done"))
+    narrator.tell(event("usage", input_tokens=1))
 
-    assert narrator.tell(RESULT.body) == []
+    assert narrator.tell(RESULT) == []
 
 
 def test_another_answer_than_the_result_is_told() -> None:
     narrator = Narrator()
-    narrator.tell(message("almost done").body)
+    narrator.tell(message("almost done"))
 
-    assert narrator.tell(RESULT.body) == [Line("│", "almost done")]
+    assert narrator.tell(RESULT) == [Line("│", "almost done")]
 
 
 def test_a_long_message_is_cut() -> None:
     narrator = Narrator()
-    narrator.tell(message("\n".join(f"line {number}" for number in range(9))).body)
+    narrator.tell(message("\n".join(f"line {number}" for number in range(9))))
 
-    lines = narrator.tell(RESULT.body)
+    lines = narrator.tell(RESULT)
 
     assert [line.text for line in lines[-2:]] == ["line 5", "… 3 more lines"]
 
