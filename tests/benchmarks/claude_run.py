@@ -17,7 +17,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.claude_process import CLAUDE
 from ao_model_simulator import ModelSimulator, Script, claude_environment
 
 SCHEMA = {
@@ -60,7 +60,7 @@ def run_claude(home: Path) -> float:
     """Ask the same with the CLI alone and return the seconds it took."""
     with ModelSimulator(Script.from_answers([BY_TOOL, {"text": "Done."}])) as model:
         command = [
-            str(find_claude({})),
+            str(CLAUDE.find()),
             "-p",
             "Judge.",
             "--system-prompt",

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.claude_process import CLAUDE
 from ao_model_simulator import ModelSimulator, Script, claude_environment
 
 SCHEMA = {"type": "object", "required": ["severity"], "properties": {"severity": {"enum": ["low", "high"]}}}
@@ -150,7 +150,7 @@ def costs_of_waiting(home: Path) -> dict[str, Moments]:
 def claude_alone(home: Path) -> Moments:
     """Ask the same with the CLI alone."""
     with ModelSimulator(Script.from_answers([BY_TOOL, {"text": "Done."}])) as model:
-        command = [str(find_claude({})), "-p", "Judge.", "--system-prompt", "You judge.", "--setting-sources", ""]
+        command = [str(CLAUDE.find()), "-p", "Judge.", "--system-prompt", "You judge.", "--setting-sources", ""]
         began = time.perf_counter()
         finished = subprocess.run(
             [*command, "--json-schema", json.dumps(SCHEMA), "--output-format", "json"],

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ao_executors.claude_code.config import CONFIG_SCHEMA, PERMISSION_MODES
+from ao_executors.claude_code.claude_config import CONFIG_SCHEMA, PERMISSION_MODES
 from ao_executors.scaffold.project import make_project
 from ao_protocol.contracts import OutputOptions, Strategy
 from ao_protocol.errors import ExitCode

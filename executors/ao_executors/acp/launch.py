@@ -8,15 +8,16 @@ its key. `{{` is a brace.
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ao_executors.acp.agents import Agent
-from ao_executors.core import RunFailed, Task
+from ao_executors.acp.agent_rows import AgentRow
+from ao_executors.core import Task
 from ao_executors.core.executor import refused
+from ao_executors.core.foreign_json import merged
+from ao_executors.core.program import find_executable
 from ao_protocol.errors import ErrorType
 
 _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
@@ -42,7 +43,7 @@ class Launch:
     preface: str
 
     @classmethod
-    def of(cls, agent: Agent, task: Task, folder: Path) -> "Launch":
+    def of(cls, agent: AgentRow, task: Task, folder: Path) -> "Launch":
         """Return how to start an agent for a task.
 
         Args:
@@ -53,16 +54,11 @@ class Launch:
         Raises:
             RunFailed: The program is missing, or the agent cannot be given what the run demands.
         """
-        config: Any = task.config  # checked against the config schema
+        config = task.config
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
-        values |= {
-            "folder": str(folder),
-            "max_turns": task.invocation.limits.max_turns,
-            "model": config.get("model"),
-            "system_prompt": None,
-            "system_prompt_file": None,
-        }
+        limits = task.invocation.limits
+        values |= {"folder": str(folder), "max_turns": limits.max_turns, "model": config.get("model")}
         if task.system_prompt and agent.takes("system_prompt"):
             file = folder / "system-prompt.md"
             file.write_text(task.system_prompt, encoding="utf-8", errors="replace")
@@ -73,12 +69,12 @@ class Launch:
             written = _variable(filled(given, values), folder / name.lower())
             if written is not None:
                 env[name] = written
-        meta = _merged(filled(agent.meta, values) or {}, config.get("session_meta") or {})
-        argv = [find_program(agent, command[0], task.project_dir), *command[1:]]
+        meta = merged(filled(agent.meta, values) or {}, config.get("session_meta") or {})
+        argv = [find_executable(command[0], task.project_dir, "agent", agent.install_hint), *command[1:]]
         return cls(argv, env | config.get("env", {}), meta or None, preface)
 
 
-def _preface(agent: Agent, task: Task) -> str:
+def _preface(agent: AgentRow, task: Task) -> str:
     if not task.system_prompt or agent.takes("system_prompt"):
         return ""
     if task.config.get("system_prompt") != _FIRST_MESSAGE:
@@ -90,21 +86,7 @@ def _preface(agent: Agent, task: Task) -> str:
     return f"{task.system_prompt}\n\n"
 
 
-def find_program(agent: Agent, name: str, folder: Path) -> str:
-    """Return the path of a program: from PATH or, if its name has a slash, relative to `folder`.
-
-    Raises:
-        RunFailed: The program is missing (`dependency_missing`).
-    """
-    found = shutil.which(str(folder / name) if "/" in name else name)
-    if found is None:
-        place = f"in {folder}" if "/" in name else "on PATH"
-        message = f"the agent {name!r} cannot be started: there is no such executable {place}; {agent.install_hint}"
-        raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
-    return found
-
-
-def inherited_environment(agent: Agent, environ: Mapping[str, str]) -> dict[str, str]:
+def inherited_environment(agent: AgentRow, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the executor's variables for an agent, with one credential: with two, an agent may use the wrong one."""
     inherited = {name: value for name, value in environ.items() if not _INHERITED.match(name)}
     given = [name for name in agent.credentials if environ.get(name)]
@@ -159,13 +141,3 @@ def _written(content: Any, path: Path) -> str:  # noqa: ANN401  # any JSON
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return str(path)
-
-
-def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the members of `over`, which are merged into objects of the same name."""
-    merged = dict(base)
-    for name, member in over.items():
-        held = merged.get(name)
-        is_both = isinstance(held, dict) and isinstance(member, Mapping)
-        merged[name] = _merged(held, member) if is_both and held is not None else member
-    return merged

@@ -13,14 +13,19 @@ from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any, Final
 
-from ao_executors.acp.agents import Agent
-from ao_executors.claude_code.unexpanded import unexpanded
+from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import RunFailed, Task
-from ao_executors.core.json_rpc import Peer
+from ao_executors.core.json_rpc import running
 from ao_executors.core.program import Program
+from ao_executors.vendors.mcp_servers import (
+    McpServer,
+    blueprint_servers,
+    unavailable_servers,
+    unexpanded,
+    warn_of_unavailable,
+    without_secrets,
+)
 from ao_protocol.documents import RemoteMcpServer, StdioMcpServer
-from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log
 
 _CONNECT_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 1.0
@@ -32,7 +37,7 @@ _INITIALIZE: Final = {
 }
 
 
-async def usable_servers(agent: Agent, task: Task, agent_takes: Mapping[str, Any]) -> list[dict[str, Any]]:
+async def usable_servers(agent: AgentRow, task: Task, agent_takes: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the blueprint's MCP servers for `session/new`, without those that are not required and not available.
 
     Args:
@@ -43,44 +48,26 @@ async def usable_servers(agent: Agent, task: Task, agent_takes: Mapping[str, Any
     Raises:
         RunFailed: A required server is not available (`mcp_server_unavailable`); `details.servers` has the reasons.
     """
-    blueprint = task.invocation.agent_blueprint
-    servers = dict((blueprint.mcp_servers or {}) if blueprint is not None else {})
+    servers = blueprint_servers(task.invocation)
     problems = await asyncio.gather(*(_problem_of(agent, task, server, agent_takes) for server in servers.values()))
-    broken = {name: problem for name, problem in zip(servers, problems, strict=True) if problem is not None}
-    missing = {name: why for name, why in sorted(broken.items()) if servers[name].required}
-    if missing:
-        told = "; ".join(f"{name}: {why}" for name, why in missing.items())
-        raise RunFailed(
-            ErrorType.MCP_SERVER_UNAVAILABLE,
-            f"MCP servers of the blueprint are not available: {told}",
-            origin="environment",
-            extra={"details": {"servers": missing}},
-        )
-    for name, why in broken.items():
-        message = f"MCP server {name} is not available, and the run continues without it: {why}"
-        task.events.emit(Log(level="warning", message=message))
+    broken = unavailable_servers(servers, dict(zip(servers, problems, strict=True)))
+    warn_of_unavailable(task.events, broken)
     return [_entry(agent, name, server) for name, server in servers.items() if name not in broken]
 
 
-def _entry(agent: Agent, name: str, server: StdioMcpServer | RemoteMcpServer) -> dict[str, Any]:
+def _entry(agent: AgentRow, name: str, server: McpServer) -> dict[str, Any]:
     entry: dict[str, Any]
     if isinstance(server, RemoteMcpServer):
         headers = [{"name": header, "value": value} for header, value in server.headers.items()]
         entry = {"type": server.type, "name": name, "url": server.url, "headers": headers}
     else:
-        env = [{"name": variable, "value": value} for variable, value in _without_secrets(agent, server).items()]
+        given = without_secrets(server, (*agent.credentials, *agent.secrets))
+        env = [{"name": variable, "value": value} for variable, value in given.items()]
         entry = {"name": name, "command": server.command, "args": server.args, "env": env}
     return unexpanded(entry) if agent.expands_variables else entry
 
 
-def _without_secrets(agent: Agent, server: StdioMcpServer) -> dict[str, str]:
-    """Return the variables of a server, with the agent's credentials empty unless the blueprint gives them."""
-    return dict.fromkeys((*agent.credentials, *agent.secrets), "") | server.env
-
-
-async def _problem_of(
-    agent: Agent, task: Task, server: StdioMcpServer | RemoteMcpServer, agent_takes: Mapping[str, Any]
-) -> str | None:
+async def _problem_of(agent: AgentRow, task: Task, server: McpServer, agent_takes: Mapping[str, Any]) -> str | None:
     if isinstance(server, StdioMcpServer):
         return await _problem_of_program(agent, task, server)
     if agent_takes.get(server.type) is not True:
@@ -88,20 +75,19 @@ async def _problem_of(
     return await asyncio.to_thread(_problem_of_url, server)
 
 
-async def _problem_of_program(agent: Agent, task: Task, server: StdioMcpServer) -> str | None:
+async def _problem_of_program(agent: AgentRow, task: Task, server: StdioMcpServer) -> str | None:
     program = shutil.which(server.command)
     if program is None:
         return f"there is no executable {server.command!r}"
     started = Program(
         [program, *server.args],
         cwd=task.project_dir,
-        env={**os.environ, **_without_secrets(agent, server)},
+        env={**os.environ, **without_secrets(server, (*agent.credentials, *agent.secrets))},
         stop_seconds=_STOP_SECONDS,
         max_stderr_bytes=_STDERR_BYTES,
         takes_input=True,
     )
-    async with started as running:
-        peer = Peer(running, "the server")
+    async with running(started, "the server") as peer:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await peer.call("initialize", dict(_INITIALIZE), bool)
@@ -109,8 +95,6 @@ async def _problem_of_program(agent: Agent, task: Task, server: StdioMcpServer) 
             return failure.message
         except TimeoutError:
             return "did not connect in time"
-        finally:
-            await peer.leave()
     return None
 
 

@@ -1,18 +1,15 @@
 """The SDK's transport to a CLI that the caller starts and ends. It refuses what the SDK would die of unseen."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any, Final
 
-from ao_executors.claude_code.process import ClaudeProcess
+from ao_executors.claude_code.claude_process import ClaudeProcess
 from ao_executors.claude_code.sdk import ProcessError, Transport
-from ao_executors.core.foreign_json import JsonDocument, MessageLines, Unreadable, as_object, readable, shown
-from ao_protocol.framing import LineSplitter
+from ao_executors.core.foreign_json import JsonDocument, MessageLines, UnreadableMessage, as_object, readable, shown
+from ao_executors.core.program import lines_of
 
 NAME: Final = "the claude CLI"
-_CHUNK_BYTES: Final = 256 * 1024
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 _SINCE_LAST_RESULT: Final = "model_usage_since_last_result"
 _EXIT_SECONDS: Final = 2.0
@@ -31,7 +28,7 @@ class ProcessTransport(Transport):
         self._has_answered = False
         self._sent: set[str | None] = set()
         """The ids of requests."""
-        self._fault: Unreadable | ProcessError | None = None
+        self._fault: UnreadableMessage | ProcessError | None = None
         """Why the CLI can no longer be read."""
 
     async def connect(self) -> None:
@@ -46,7 +43,7 @@ class ProcessTransport(Transport):
 
         Raises:
             ProcessError: The process has ended.
-            Unreadable: It cannot be read, so that no answer would come.
+            UnreadableMessage: It cannot be read, so that no answer would come.
         """
         if self._fault is not None:
             raise self._fault
@@ -61,24 +58,23 @@ class ProcessTransport(Transport):
 
         Raises:
             ProcessError: The process ended before it was asked to, or exited with a code other than 0.
-            Unreadable: A message cannot be read.
+            UnreadableMessage: A message cannot be read.
         """
-        splitter, lines, program = LineSplitter(_MAX_LINE_BYTES), MessageLines(NAME), self.process.program
+        lines, program = MessageLines(NAME), self.process.program
         try:
-            while chunk := await program.stdout.read(_CHUNK_BYTES):
-                for line in splitter.feed(chunk):
-                    message = lines.read(line, bool)
-                    if message is not None:
-                        with readable(NAME, "a message", message):
-                            self._check(message)
-                        if message["type"] == "result":
-                            # The SDK passes on `modelUsage` only: totals of the session, which a resume continues.
-                            message["modelUsage"] = message.get(_SINCE_LAST_RESULT)
-                        yield message
+            async for line in lines_of(program.stdout, _MAX_LINE_BYTES):
+                message = lines.read(line, bool)
+                if message is not None:
+                    with readable(NAME, "a message", message):
+                        self._check(message)
+                    if message["type"] == "result":
+                        # The SDK passes on `modelUsage` only: totals of the session, which a resume continues.
+                        message["modelUsage"] = message.get(_SINCE_LAST_RESULT)
+                    yield message
             ended = await self._ended()
             if ended.exit_code != 0 or not self._has_answered:
                 raise ended
-        except (ProcessError, Unreadable) as error:
+        except (ProcessError, UnreadableMessage) as error:
             self._fault, program.leave_seconds = error, 0.0
             raise
 
@@ -89,14 +85,14 @@ class ProcessTransport(Transport):
         if kind == "control_request" or kind == "control_response":  # noqa: PLR1714  # reads as the table
             number = (message if kind == "control_request" else as_object(inner)).get("request_id")
             if not isinstance(inner, dict) or not isinstance(number, str) or not isinstance(inner["subtype"], str):
-                raise Unreadable(NAME, kind, f"request_id or subtype is no text: {shown(message)}")
+                raise UnreadableMessage(NAME, kind, f"request_id or subtype is no text: {shown(message)}")
             if kind == "control_response" and number not in self._sent:
-                raise Unreadable(NAME, kind, f"its request_id {shown(number)} is that of no request")
+                raise UnreadableMessage(NAME, kind, f"its request_id {shown(number)} is that of no request")
             if kind == "control_response" and inner["subtype"] == "error":
-                raise Unreadable(NAME, "an error", f"the SDK expected an answer: {shown(inner.get('error'))}")
+                raise UnreadableMessage(NAME, "an error", f"the SDK expected an answer: {shown(inner.get('error'))}")
             self._has_answered |= kind == "control_response"
         elif not isinstance(kind, str) or kind in {"end", "error"}:
-            raise Unreadable(NAME, f"a message of type {shown(kind)}", shown(message))
+            raise UnreadableMessage(NAME, f"a message of type {shown(kind)}", shown(message))
         self.spoke_unasked |= not self.is_asked and _is_of_a_turn(message)
 
     async def end_input(self) -> None:
@@ -108,12 +104,8 @@ class ProcessTransport(Transport):
         self.process.program.close_stdin()
 
     async def _ended(self) -> ProcessError:
-        code, stderr = None, ""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_SECONDS):
-                code = await self.process.program.wait()
-                stderr = (await self.process.program.stderr()).kept.decode(errors="replace").strip()
-        return ProcessError("the claude CLI ended", exit_code=code, stderr=stderr or None)
+        code, stderr = await self.process.program.ended(_EXIT_SECONDS)
+        return ProcessError("the claude CLI ended", exit_code=code, stderr=stderr.text or None)
 
 
 def _is_of_a_turn(message: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
@@ -18,32 +19,29 @@ from ao_protocol.errors import ErrorType
 _OF_LIMITS: Final = frozenset({ErrorType.RATE_LIMITED, ErrorType.QUOTA_EXCEEDED})
 
 
+@dataclass
 class UsageLimit:
     """The latest report of a CLI on the limit of its account.
 
     Args:
         now: Returns the time in seconds since the epoch.
+        info: The report.
     """
 
-    def __init__(self, now: Callable[[], float] = time.time) -> None:
-        self._now = now
-        self._info = RateLimitInfo(status="allowed")
-
-    def update(self, info: RateLimitInfo) -> None:
-        """Replace the report."""
-        self._info = info
+    now: Callable[[], float] = time.time
+    info: RateLimitInfo = field(default_factory=lambda: RateLimitInfo(status="allowed"))
 
     @property
     def is_reached(self) -> bool:
         """Whether the API refuses requests. It does not if the account pays for usage beyond the limit."""
-        return self._info.status == "rejected" and not self._info.raw.get("isUsingOverage")
+        return self.info.status == "rejected" and not self.info.raw.get("isUsingOverage")
 
     def warning(self) -> str | None:
         """Return a warning if the limit is close, else None."""
-        if self._info.status != "allowed_warning":
+        if self.info.status != "allowed_warning":
             return None
-        used, resets_at = self._info.utilization, self._resets_at()
-        limit = f"{self._info.rate_limit_type or 'usage'} limit"
+        used, resets_at = self.info.utilization, self._resets_at()
+        limit = f"{self.info.rate_limit_type or 'usage'} limit"
         warning = f"the account is close to its {limit}" if used is None else f"{used:.0%} of the {limit} is used"
         return warning if resets_at is None else f"{warning}; it resets at {_written(resets_at)}"
 
@@ -54,14 +52,14 @@ class UsageLimit:
         """
         if not self.is_reached or failure.error_type not in _OF_LIMITS:
             return failure
-        limit, resets_at = self._info.rate_limit_type, self._resets_at()
+        limit, resets_at = self.info.rate_limit_type, self._resets_at()
         details: dict[str, object] = dict(cast("Any", failure.extra.get("details", {})))
         extra: dict[str, object] = {**failure.extra, "details": details}
         if limit is not None:
             details["limit"] = limit
         if resets_at is not None:
             details["resets_at"] = _written(resets_at)
-            extra["retry_after_seconds"] = max(0, math.ceil(resets_at.timestamp() - self._now()))
+            extra["retry_after_seconds"] = max(0, math.ceil(resets_at.timestamp() - self.now()))
         return RunFailed(
             failure.error_type if limit is None else ErrorType.QUOTA_EXCEEDED,
             failure.message,
@@ -71,9 +69,9 @@ class UsageLimit:
         )
 
     def _resets_at(self) -> datetime | None:
-        if self._info.resets_at is not None:
+        if self.info.resets_at is not None:
             with suppress(ValueError, OverflowError, OSError):  # no time that a calendar has
-                return datetime.fromtimestamp(self._info.resets_at, UTC)
+                return datetime.fromtimestamp(self.info.resets_at, UTC)
         return None
 
 

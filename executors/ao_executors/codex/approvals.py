@@ -4,11 +4,13 @@ A person decides if one can be asked; otherwise the answer is no. The CLI also o
 its own configuration, for all later sessions, and answers that interrupt the turn: they are not among the options.
 """
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from ao_executors.core import UNANSWERED, InputOption, InputRequest, Inputs
+from ao_executors.core import InputOption, InputRequest, Inputs
 from ao_executors.core.foreign_json import JsonDocument
+from ao_executors.core.inputs import denial_of
 from ao_protocol.short_text import shorten_line
 
 _DENIALS: Final[dict[str, JsonDocument]] = {
@@ -44,43 +46,38 @@ class Approvals:
     def __init__(self, inputs: Inputs, when_denied: Deny) -> None:
         self._inputs = inputs
         self._when_denied = when_denied
-        self._asked: dict[str, int] = {}
-        self._ask_by_method: dict[str, Callable[[JsonDocument], Awaitable[JsonDocument | None]]] = {
-            "item/commandExecution/requestApproval": self._ask_command,
-            "item/fileChange/requestApproval": self._ask_change,
-            "item/permissions/requestApproval": self._ask_permissions,
-            "item/tool/requestUserInput": self._ask_questions,
-            "mcpServer/elicitation/request": self._ask_for_server,
-        }
+        self._asked: Counter[str] = Counter()
 
     async def __call__(self, method: str, params: JsonDocument) -> JsonDocument | None:
         """Return the answer of a person, or that by policy; None for an unknown method."""
-        ask = self._ask_by_method.get(method)
-        if ask is None or not self._inputs.is_open:
-            return _DENIALS.get(method)
-        return await ask(params) or _DENIALS[method]
+        reply = await self._ask(method, params) if self._inputs.is_open else None
+        return reply or _DENIALS.get(method)
 
-    async def _ask_command(self, params: JsonDocument) -> JsonDocument | None:
-        command = params.get("command") or "network access"
-        available = params.get("availableDecisions") or [_ONCE.id]
-        options = [option for option in (_ONCE, _SESSION) if option.id in available]
-        shown = {
-            name: params[name] for name in ("command", "cwd", "reason", "networkApprovalContext") if params.get(name)
-        }
-        chosen = await self._permission(f"exec_command: {command}", params["itemId"], options, shown)
-        return None if chosen is None else {"decision": chosen}
-
-    async def _ask_change(self, params: JsonDocument) -> JsonDocument | None:
-        shown = {name: params[name] for name in ("reason", "grantRoot") if params.get(name)}
-        chosen = await self._permission("apply_patch: change files", params["itemId"], [_ONCE, _SESSION], shown)
-        return None if chosen is None else {"decision": chosen}
-
-    async def _ask_permissions(self, params: JsonDocument) -> JsonDocument | None:
-        shown = {"permissions": params["permissions"], "reason": params.get("reason")}
-        chosen = await self._permission("more permissions", params["itemId"], [_ONCE, _SESSION], shown)
-        if chosen is None:
-            return None
-        return {"permissions": params["permissions"], "scope": "session" if chosen == _SESSION.id else "turn"}
+    async def _ask(self, method: str, params: JsonDocument) -> JsonDocument | None:
+        match method:
+            case "item/commandExecution/requestApproval":
+                available = params.get("availableDecisions") or [_ONCE.id]
+                options = [option for option in (_ONCE, _SESSION) if option.id in available]
+                title = f"exec_command: {params.get('command') or 'network access'}"
+                shown = _given(params, "command", "cwd", "reason", "networkApprovalContext")
+                chosen = await self._permission(title, params["itemId"], options, shown)
+                return {"decision": chosen} if chosen else None
+            case "item/fileChange/requestApproval":
+                shown = _given(params, "reason", "grantRoot")
+                chosen = await self._permission("apply_patch: change files", params["itemId"], [_ONCE, _SESSION], shown)
+                return {"decision": chosen} if chosen else None
+            case "item/permissions/requestApproval":
+                wanted = params["permissions"]
+                shown = {"permissions": wanted, "reason": params.get("reason")}
+                chosen = await self._permission("more permissions", params["itemId"], [_ONCE, _SESSION], shown)
+                scope = "session" if chosen == _SESSION.id else "turn"
+                return {"permissions": wanted, "scope": scope} if chosen else None
+            case "item/tool/requestUserInput":
+                return await self._ask_questions(params)
+            case "mcpServer/elicitation/request":
+                return await self._ask_for_server(params)
+            case _:
+                return None
 
     async def _ask_questions(self, params: JsonDocument) -> JsonDocument | None:
         answers = {}
@@ -121,27 +118,23 @@ class Approvals:
         self, title: str, call_id: str | None, options: list[InputOption], shown: JsonDocument
     ) -> str | None:
         """Ask for a permission. Return the id of the chosen option; None if it is denied."""
-        request_id = self._request_id(call_id or "mcp")
-        resolution = await self._inputs.ask(
-            InputRequest(
-                request_id,
-                "permission",
-                _line(title),
-                [*options, _DENY],
-                tool_call_id=call_id,
-                tool_input=shown,
-            )
-        )
+        request_id, offered = self._request_id(call_id or "mcp"), [*options, _DENY]
+        request = InputRequest(request_id, "permission", _line(title), offered, tool_call_id=call_id, tool_input=shown)
+        resolution = await self._inputs.ask(request)
         if resolution.outcome == "accepted":
             return resolution.option_id
         if call_id is not None:
-            self._when_denied(call_id, UNANSWERED if resolution.by == "timeout" else f"denied by {resolution.by}")
+            self._when_denied(call_id, denial_of(resolution))
         return None
 
     def _request_id(self, call_id: str) -> str:
         """Return a name that no other request of the run has."""
-        self._asked[call_id] = number = self._asked.get(call_id, 0) + 1
-        return call_id if number == 1 else f"{call_id}.{number}"
+        self._asked[call_id] += 1
+        return call_id if self._asked[call_id] == 1 else f"{call_id}.{self._asked[call_id]}"
+
+
+def _given(params: JsonDocument, *names: str) -> JsonDocument:
+    return {name: params[name] for name in names if params.get(name)}
 
 
 def _line(text: str) -> str:

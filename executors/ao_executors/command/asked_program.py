@@ -5,12 +5,11 @@ The configuration defines the command lines, the ids of sessions, the output and
 
 import json
 import re
-import shutil
 import signal
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -19,11 +18,10 @@ from ao_executors.core import Answer, RunFailed, Task, converse
 from ao_executors.core.conversation import occupy
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import MAX_LEVELS
-from ao_executors.core.program import MAX_ARGUMENT_BYTES, ProgramEnded, ProgramRun
+from ao_executors.core.program import MAX_ARGUMENT_BYTES, ProgramEnded, ProgramRun, find_executable, not_started
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log, Result, SessionBound
+from ao_protocol.events import Result, SessionBound
 from ao_protocol.framing import refuse_depth
-from ao_protocol.wire import JsonObject
 
 _MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
 _SEARCH_SECONDS: Final = 1.0
@@ -44,7 +42,7 @@ async def perform_by_program(task: Task) -> Result:
         RunFailed: The program is missing or fails, its session is not known or busy, or its answer does not satisfy the
             contract.
     """
-    config = _ProgramConfig.read(task.config)
+    config = _ProgramConfig(task.config)
     with ExitStack() as held:
         program = _AskedProgram(task, config, held)
         if task.invocation.mode == "resume":
@@ -74,7 +72,7 @@ class _AskedProgram:
         if self._config.resume_argv is None:
             message = "the program cannot resume a session: executor_config has no resume_argv; start a new session"
             raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["resume"]})
-        file = Path((self._config.session_file or ".").replace(SESSION_ID, session)).expanduser()
+        file = Path(self._config.session_file.replace(SESSION_ID, session)).expanduser()
         if not _SESSION.fullmatch(session) or not Path(self._task.project_dir, file).exists():
             message = f"unknown session {session!r}; pass the executor_session_id of the last session_bound event"
             raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
@@ -115,7 +113,7 @@ class _AskedProgram:
         if with_system_prompt and system_prompt and not any(SYSTEM_PROMPT in argument for argument in argv):
             text = f"{system_prompt}\n\n{text}"
         arguments = _filled(argv, {PROMPT: text, SYSTEM_PROMPT: system_prompt, SESSION_ID: self._session or ""})
-        program = self._config.find_program(argv[0], self._task.project_dir)
+        program = find_executable(argv[0], self._task.project_dir, "program", self._config.install_hint)
         stdin = None if any(PROMPT in argument for argument in argv) else text.encode(errors="replace")
         run = ProgramRun([program, *arguments], _MAX_OUTPUT_BYTES, stdin)
         try:
@@ -129,83 +127,51 @@ class _AskedProgram:
         return argv[0], ended
 
     def _learn_session(self, ended: ProgramEnded) -> None:
-        """Find the program's session id, which may change with each answer.
-
-        Text on stdout is not searched, because it comes from the model.
-        """
+        """Find the program's session id, which may change with each answer."""
         pattern = self._config.session_pattern
         if pattern is None or self._config.resume_argv is None:
             return
+        # Text on stdout is not searched, because it comes from the model.
         places = [ended.stderr, ended.stdout] if self._config.answer_path else [ended.stderr]
         try:
-            matches = (_search(pattern, _text_of(place.kept)) for place in places)
+            matches = (_search(pattern, place.text) for place in places)
             session = next((match[1] for match in matches if match), None)
         except TimeoutError as error:
-            self._task.events.emit(Log(level="warning", message=f"executor_config.session_pattern: {error}"))
+            self._task.events.warn(f"executor_config.session_pattern: {error}")
             return
         if session is not None and session != self._session and _SESSION.fullmatch(session):
             self.bind(session)
         elif self._session is None and ended.return_code == 0:
             message = f"executor_config.session_pattern found no id of a session, but {session!r}; it cannot be resumed"
-            self._task.events.emit(Log(level="warning", message=message))
+            self._task.events.warn(message)
 
 
-@dataclass(frozen=True, slots=True)
 class _ProgramConfig:
-    """An `executor_config` that satisfies its schema, with further checks that a schema cannot express."""
+    """An `executor_config` that satisfies its schema, with further checks that a schema cannot express.
 
-    argv: list[str]
-    resume_argv: list[str] | None
-    session_pattern: re.Pattern[str] | None
-    session_file: str | None
-    answer_path: list[str]
-    exit_codes: dict[str, str]
-    error_patterns: list[tuple[re.Pattern[str], ErrorType]]
-    install_hint: str
+    Raises:
+        RunFailed: A regular expression is not valid, or the configuration does not identify sessions.
+    """
 
-    @classmethod
-    def read(cls, config: JsonObject) -> "_ProgramConfig":
-        """Return the configuration.
-
-        Raises:
-            RunFailed: A regular expression is not valid, or the configuration does not identify sessions.
-        """
-        argv = cast("list[str]", config["argv"])  # the config_schema guarantees the types here and below
-        resume_argv = cast("list[str] | None", config.get("resume_argv"))
-        session_pattern = cast("str | None", config.get("session_pattern"))
-        if resume_argv is not None:
-            if not any(SESSION_ID in argument for argument in resume_argv[1:]):
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        pattern, patterns = config.get("session_pattern"), config.get("error_patterns", {})
+        self.argv: list[str] = config["argv"]
+        self.resume_argv: list[str] | None = config.get("resume_argv")
+        self.session_pattern = None if pattern is None else _compiled("session_pattern", pattern, groups=1)
+        self.session_file: str = config.get("session_file", ".")
+        self.install_hint: str = config.get("install_hint", "install it, or name its path in executor_config.argv")
+        self.answer_path: list[str] = config.get("output", "text").split(".")[1:]
+        self._exit_codes: dict[str, str] = config.get("exit_codes", {})
+        self._error_patterns = [(_compiled("error_patterns", text), ErrorType(patterns[text])) for text in patterns]
+        if self.resume_argv is not None:
+            if not any(SESSION_ID in argument for argument in self.resume_argv[1:]):
                 raise _invalid("resume_argv", f"has no {SESSION_ID}: the newest session may be another run's; add it")
-            if session_pattern is None and not any(SESSION_ID in argument for argument in argv[1:]):
+            if pattern is None and not any(SESSION_ID in argument for argument in self.argv[1:]):
                 raise _invalid("argv", f"has no {SESSION_ID}, and no session_pattern finds one; add one of them")
-        patterns = cast("dict[str, str]", config.get("error_patterns", {}))
-        return cls(
-            argv,
-            resume_argv,
-            None if session_pattern is None else _compiled("session_pattern", session_pattern, groups=1),
-            cast("str | None", config.get("session_file")),
-            cast("str", config.get("output", "text")).split(".")[1:],
-            cast("dict[str, str]", config.get("exit_codes", {})),
-            [(_compiled("error_patterns", text), ErrorType(kind)) for text, kind in patterns.items()],
-            cast("str", config.get("install_hint", "install it, or name its path in executor_config.argv")),
-        )
-
-    def find_program(self, name: str, folder: Path) -> str:
-        """Return the path of a program: from PATH or, if its name has a slash, relative to `folder`.
-
-        Raises:
-            RunFailed: The program is missing.
-        """
-        found = shutil.which(str(folder / name) if "/" in name else name)
-        if found is None:
-            place = f"in {folder}" if "/" in name else "on PATH"
-            raise self.not_started(name, f"there is no such executable {place}")
-        return found
 
     def not_started(self, name: str, reason: str) -> RunFailed:
         """Return the failure of a program that cannot be started."""
-        message = f"the program {name!r} cannot be started: {reason}; {self.install_hint}"
-        return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
+        return not_started(name, reason, "program", self.install_hint)
 
     def answer_of(self, name: str, ended: ProgramEnded) -> str:
         """Return the answer in the output of a program that exited with 0.
@@ -216,7 +182,7 @@ class _ProgramConfig:
         if ended.stdout.is_cut:
             message = f"{name} printed {ended.stdout.total_bytes} bytes; at most {len(ended.stdout.kept)} are an answer"
             raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="tool")
-        printed = _text_of(ended.stdout.kept)
+        printed = ended.stdout.text
         if not self.answer_path:
             return printed
         for document in reversed(_documents(printed)):
@@ -229,10 +195,10 @@ class _ProgramConfig:
 
     def failure_of(self, name: str, ended: ProgramEnded) -> RunFailed:
         """Return the failure of a program that did not exit with 0, with the end of its error output."""
-        stderr, code = _text_of(ended.stderr.kept), ended.return_code
-        complaint = (stderr or _text_of(ended.stdout.kept) or "it printed nothing")[-_SHOWN_CHARACTERS:]
+        stderr, code = ended.stderr.text, ended.return_code
+        complaint = (stderr or ended.stdout.text or "it printed nothing")[-_SHOWN_CHARACTERS:]
         message = f"{name} {f'exited with {code}' if code > 0 else f'died of signal {-code}'}: {complaint}"
-        for pattern, error_type in self.error_patterns:
+        for pattern, error_type in self._error_patterns:
             try:
                 match = _search(pattern, stderr)
             except TimeoutError as error:
@@ -243,7 +209,7 @@ class _ProgramConfig:
                 with suppress(ValueError):  # no such group, or no number in it
                     extra[_DELAY] = float(match.groupdict().get(_DELAY) or "")
                 return RunFailed(error_type, message, origin="provider", extra=extra)
-        if known := self.exit_codes.get(str(code)):
+        if known := self._exit_codes.get(str(code)):
             return RunFailed(ErrorType(known), message, origin="provider")
         return RunFailed(ErrorType.TOOL_FAILED, message, origin="tool")
 
@@ -271,11 +237,6 @@ def _filled(argv: list[str], values: dict[str, str]) -> list[str]:
             raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
         arguments.append(argument)
     return arguments
-
-
-def _text_of(printed: bytes) -> str:
-    """Return the output as text, without leading and trailing white space."""
-    return printed.decode(errors="replace").strip()
 
 
 def _compiled(name: str, pattern: str, groups: int = 0) -> re.Pattern[str]:

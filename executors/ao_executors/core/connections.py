@@ -158,12 +158,13 @@ class PreparedConnection:
 def _prepared_context(executor: Executor, document: "JsonObject") -> RunContext | None:
     from pydantic import ValidationError
 
-    from ao_executors.core.task_from_invocation import prepare_context
+    from ao_executors.core.task_from_invocation import prepare
     from ao_protocol.control_lines import Prepare
 
     to_nobody = events_for(executor, lambda _: None, None)
     try:
-        context = prepare_context(executor, Prepare.model_validate(document).invocation, to_nobody)
+        invocation = Prepare.model_validate(document).invocation
+        context = prepare(executor, invocation, to_nobody, has_parameters=False)
     except (ValidationError, RunFailed):
         return None
     # In version 2.x the session depends on fields that a prepared invocation does not have.

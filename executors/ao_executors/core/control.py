@@ -87,7 +87,7 @@ class ControlLines:
 
     def _take(self, task: Task) -> None:
         def warn(reason: str) -> None:
-            task.events.emit_fields("log", {"level": "warning", "message": f"a line on stdin was ignored: {reason}"})
+            task.events.warn(f"a line on stdin was ignored: {reason}")
 
         for line in self._stdio.read_lines():
             command = _read(line, warn)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # slow to import, or needed only after run_started
     from ao_protocol.contracts.enforcement import NativeOutput
     from ao_protocol.documents import Description, Invocation, InvocationRefused
     from ao_protocol.events import Result
-    from ao_protocol.wire import JsonObject
 
 _CANCEL_GRACE_SECONDS: Final = 10.0
 _CLEAN_UP_SHARE: Final = 0.7
@@ -52,7 +51,7 @@ class Executor:
     name: str
     version: str
     perform: "Perform"
-    description: Mapping[str, object] = field(default_factory=dict)
+    description: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[], list[str]] | None = None
     warm_up: Callable[[], None] | None = None
     connect: "Callable[[RunContext], AbstractAsyncContextManager[Connection]] | None" = None
@@ -67,14 +66,12 @@ class Executor:
     @property
     def agent_types(self) -> list[str]:
         """The types of agents that the executor serves."""
-        types = self.description.get("agent_types", ["autonomous"])
-        return [str(name) for name in types] if isinstance(types, list) else []
+        return list(self.description.get("agent_types", ["autonomous"]))
 
     @property
     def secrets(self) -> list[str]:
         """The names of the environment variables whose values no event may contain."""
-        names = self.description.get("secrets")
-        return [str(name) for name in names] if isinstance(names, list) else []
+        return list(self.description.get("secrets", ()))
 
     def describe(self) -> "Description":
         """Return the whole description.
@@ -98,8 +95,7 @@ class Executor:
         Returns:
             True if it is declared as true; False if it is absent or has any other value.
         """
-        capabilities = self.description.get("capabilities")
-        return isinstance(capabilities, Mapping) and capabilities.get(capability) is True
+        return self.description.get("capabilities", {}).get(capability) is True
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +136,12 @@ class RunLimits:
         Returns:
             The limits, with `has_mcp_programs` False.
         """
-
-        def seconds(name: str) -> float | None:
-            given = limits.get(name)
-            return None if given is None else float(given)
-
+        names = ("timeout_seconds", "heartbeat_interval_seconds", "cancel_grace_seconds")
+        seconds: Any = {name: float(limits[name]) for name in names if limits.get(name) is not None}
         listens = control.get("stdin") == "open"
         return cls(
             schema_version,
-            timeout_seconds=seconds("timeout_seconds"),
-            heartbeat_interval_seconds=seconds("heartbeat_interval_seconds"),
-            cancel_grace_seconds=seconds("cancel_grace_seconds") or _CANCEL_GRACE_SECONDS,
+            **seconds,
             max_event_bytes=limits.get("max_event_bytes"),
             listens=listens,
             takes_turns=listens and control.get("turns") is True,
@@ -182,7 +173,7 @@ class RunContext:
     limits: RunLimits
     system_prompt: str | None
     contract: "OutputContract | None"
-    config: "JsonObject"
+    config: dict[str, Any]
     project_dir: "Path"
     read_invocation: "Callable[[], Invocation]"
 

@@ -83,7 +83,7 @@ class Cancellation:
 
 
 @dataclass(slots=True)
-class Process:
+class ExecutorProcess:
     """The process of an executor. `events` is the emitter of the current run or, between runs, of the last one.
 
     `leave` ends the process at once. A signal handler may call it.

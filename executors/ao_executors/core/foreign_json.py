@@ -2,13 +2,13 @@
 
 What is only odd is mended and does not end a run: bytes that are no UTF-8 and half a surrogate become U+FFFD, NaN and
 numbers that are too large for a float become null, and of a duplicate key the last value counts. For what cannot be
-read, the run fails as `Unreadable`, in the words of the protocol instead of those of a Python exception.
+read, the run fails as `UnreadableMessage`, in the words of the protocol instead of those of a Python exception.
 """
 
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -33,7 +33,7 @@ _MAX_NOTES: Final = 20
 _NOTED_CHARACTERS: Final = 500
 
 
-class Unreadable(RunFailed):
+class UnreadableMessage(RunFailed):
     """A program or server sent what cannot be read."""
 
     def __init__(self, sender: str, what: str, why: str, error_type: ErrorType = ErrorType.INTERNAL_ERROR) -> None:
@@ -78,10 +78,10 @@ class MessageLines:
         """Return the message on a line; None if it is noise.
 
         Raises:
-            Unreadable: The line is too long, not JSON, or has several objects; or there is no end of the noise.
+            UnreadableMessage: The line is too long, not JSON, or has several objects; or there is no end of the noise.
         """
         if isinstance(line, LineTooLong):
-            raise Unreadable(self._sender, "a message", str(line), ErrorType.LIMIT_EXCEEDED)
+            raise UnreadableMessage(self._sender, "a message", str(line), ErrorType.LIMIT_EXCEEDED)
         if _BEGINS_AS_OBJECT.match(line):
             message = self._object_on(line)
             if is_message(message):
@@ -89,7 +89,9 @@ class MessageLines:
                 return message
         self._noise += 1
         if self._noise > _MAX_NOISE:
-            raise Unreadable(self._sender, f"{_MAX_NOISE} lines in a row that are no messages", "expected a message")
+            raise UnreadableMessage(
+                self._sender, f"{_MAX_NOISE} lines in a row that are no messages", "expected a message"
+            )
         if line.strip() and self._notes_left:
             self._notes_left -= 1
             self.note(f"{self._sender} printed: {line.decode(errors='replace')[:_NOTED_CHARACTERS]}")
@@ -100,9 +102,9 @@ class MessageLines:
             message = read_json(line)
         except NotIJson as error:
             begin = shown(line[:_SHOWN_CHARACTERS].decode(errors="replace"))
-            raise Unreadable(self._sender, "a message", f"{error}: {begin}") from error
+            raise UnreadableMessage(self._sender, "a message", f"{error}: {begin}") from error
         if not isinstance(message, dict):
-            raise Unreadable(self._sender, "a batch of messages", "expected one message a line")
+            raise UnreadableMessage(self._sender, "a batch of messages", "expected one message a line")
         return message
 
 
@@ -111,7 +113,7 @@ def readable(sender: str, what: str, document: object = "") -> Iterator[None]:
     """Guard code that takes fields of `document`: they may be missing, or of any type.
 
     Raises:
-        Unreadable: The code raised what Python raises for such a field.
+        UnreadableMessage: The code raised what Python raises for such a field.
     """
     try:
         yield
@@ -121,7 +123,7 @@ def readable(sender: str, what: str, document: object = "") -> Iterator[None]:
         why = "a field has another type or value than its protocol defines"
         if isinstance(error, KeyError):
             why = f"it has no {shown(error.args[0])}"
-        raise Unreadable(sender, what, f"{why}: {shown(document)}" if document else why) from error
+        raise UnreadableMessage(sender, what, f"{why}: {shown(document)}" if document else why) from error
 
 
 def as_object(value: object) -> JsonDocument:
@@ -132,6 +134,15 @@ def as_object(value: object) -> JsonDocument:
 def objects_in(value: object) -> list[JsonDocument]:
     """Return the objects in a JSON list; empty if the value is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> JsonDocument:
+    """Return a JSON object with the members of another one, which are merged into objects of the same name."""
+    both = dict(base)
+    for name, member in over.items():
+        held = both.get(name)
+        both[name] = merged(held, member) if isinstance(held, dict) and isinstance(member, Mapping) else member
+    return both
 
 
 def text_of(value: object) -> str:

@@ -4,7 +4,7 @@ Internal, except for the names that `ao_executors.core` exports.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ao_executors.core.emitter import Emitter
@@ -18,6 +18,15 @@ if TYPE_CHECKING:  # imports pydantic, which a run without a request does not ne
 
 UNANSWERED: Final = "nobody answered in time"
 """The reason of a denial that no person decided, for the `error` of a `tool_finished`."""
+
+
+_WIRE_FIELDS: Final = ("request_id", "kind", "title", "schema", "default", "tool_call_id", "tool_input")
+_DENIED: Final = "the user denied this call"
+
+
+def denial_of(resolution: "Resolution") -> str:
+    """Return why a call is not allowed, by the resolution of its request."""
+    return {"declined": _DENIED, "expired": UNANSWERED}.get(resolution.outcome, "the request was cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +79,8 @@ class InputRequest:
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields of the `input_requested` event."""
-        fields = {
-            "request_id": self.request_id,
-            "kind": self.kind,
-            "title": self.title,
-            "options": [
-                {"id": one.id, "label": one.label, "effect": one.effect, "scope": one.scope} for one in self.options
-            ]
-            or None,
-            "schema": self.schema,
-            "default": self.default,
-            "tool_call_id": self.tool_call_id,
-            "tool_input": self.tool_input,
+        fields = {name: getattr(self, name) for name in _WIRE_FIELDS} | {
+            "options": [*map(asdict, self.options)] or None
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -177,4 +176,4 @@ class Inputs:
         self._waiting[request_id][1].set_result(resolution)
 
     def _ignore(self, reason: str) -> None:
-        self._events.emit_fields("log", {"level": "warning", "message": f"an input_response was ignored: {reason}"})
+        self._events.warn(f"an input_response was ignored: {reason}")

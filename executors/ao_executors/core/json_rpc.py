@@ -9,15 +9,15 @@ wait for a person; the agent is read meanwhile.
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ao_executors.core.executor import RunFailed
 from ao_executors.core.foreign_json import (
     JsonDocument,
     MessageLines,
-    Unreadable,
+    UnreadableMessage,
     as_object,
     read_json,
     readable,
@@ -55,11 +55,27 @@ class AgentRefused(RunFailed):
         super().__init__(ErrorType.INTERNAL_ERROR, message, origin="environment")
 
 
+class Patience(NamedTuple):
+    """How long the agent may be silent: in seconds, with the advice and the `origin` of the failure after it."""
+
+    seconds: float
+    advice: str
+    origin: str = "provider"
+
+
+class AgentSilent(RunFailed):
+    """The agent sent no message for the seconds of a `Patience`."""
+
+    def __init__(self, waits_for: str, name: str, patience: Patience) -> None:
+        message = f"{waits_for}: {name} sent no message for {patience.seconds:g} s; {patience.advice}"
+        super().__init__(ErrorType.PROVIDER_UNAVAILABLE, message, origin=patience.origin)
+
+
 class AgentEnded(RunFailed):
     """The agent ended, or closed its stdin or stdout. `told` is the end of its stderr."""
 
     def __init__(self, name: str, code: int | None, stderr: Captured) -> None:
-        self.told = _last_words(stderr.kept)
+        self.told = _last_words(stderr.text)
         error_type, told = ErrorType.INTERNAL_ERROR, self.told or "it printed nothing on stderr"
         if code is None:
             message = f"{name} closed its stdin or stdout, and did not exit within {_EXIT_SECONDS:g} s"
@@ -79,10 +95,10 @@ class Peer:
     """One end of a JSON-RPC connection to a running program, which messages call `name`.
 
     At most one coroutine waits for it at a time. Every method that waits raises `AgentEnded` if the program ended, and
-    `Unreadable` if it sent what cannot be read. Then the connection is of no further use.
+    `UnreadableMessage` if it sent what cannot be read. Then the connection is of no further use.
     """
 
-    def __init__(self, program: Program, name: str = "the agent", header: Mapping[str, str] | None = None) -> None:
+    def __init__(self, program: Program, name: str, header: Mapping[str, str] | None) -> None:
         self.take: Take = ignore
         """Receives each notification."""
         self.reply: Reply = ignore
@@ -109,10 +125,10 @@ class Peer:
         return self._program.is_running and not self._is_broken
 
     async def call(
-        self, method: str, params: JsonDocument, read: Callable[[JsonDocument], T], idle_seconds: float | None = None
+        self, method: str, params: JsonDocument, read: Callable[[JsonDocument], T], patience: Patience | None = None
     ) -> T:
         """Send a request and return what `read` makes of its result. Raises as `response` does."""
-        return await self.response(self.send(method, params), method, read, idle_seconds)
+        return await self.response(self.send(method, params), method, read, patience)
 
     def send(self, method: str, params: JsonDocument) -> int:
         """Send a request and return its id."""
@@ -122,34 +138,36 @@ class Peer:
         return self._last_id
 
     async def response(
-        self, request_id: int, method: str, read: Callable[[JsonDocument], T], idle_seconds: float | None = None
+        self, request_id: int, method: str, read: Callable[[JsonDocument], T], patience: Patience | None = None
     ) -> T:
         """Wait for the response to a request, and serve what the agent sends before it.
 
-        Return what `read` makes of the result, which is empty if it is null. `idle_seconds` is the longest silence:
-        only messages end it, and while the agent waits for an answer it may be silent.
+        Return what `read` makes of the result, which is empty if it is null. Only messages end a silence, and while
+        the agent waits for an answer it may be silent.
 
         Raises:
             AgentRefused: The response is an error.
-            TimeoutError: No message came for `idle_seconds`.
+            AgentSilent: No message came for the seconds of `patience`.
         """
-        await self.serve_until(lambda: request_id in self._responses, idle_seconds)
+        await self.serve_until(lambda: request_id in self._responses, patience, method)
         response = self._responses.pop(request_id)
         if response.get("error") is not None:
             raise AgentRefused(method, response["error"])
         result, what = response.get("result"), f"the result of {method}"
         with self._breaks(), readable(self.name, what, result or ""):
             if not isinstance(result, dict | None):
-                raise Unreadable(self.name, what, f"it is {shown(result)}, expected an object")
+                raise UnreadableMessage(self.name, what, f"it is {shown(result)}, expected an object")
             return read(result or {})
 
-    async def serve_until(self, is_over: Callable[[], bool], idle_seconds: float | None = None) -> None:
-        """Serve what the agent sends until `is_over`. Raises TimeoutError as `response` does."""
+    async def serve_until(
+        self, is_over: Callable[[], bool], patience: Patience | None = None, waits_for: str = "its messages"
+    ) -> None:
+        """Serve what the agent sends until `is_over`. Raises AgentSilent as `response` does."""
         self._heard_at = asyncio.get_running_loop().time()
         with self._breaks():
             while not is_over():
                 if not self._received:
-                    await self._receive(idle_seconds)
+                    await self._receive(patience, waits_for)
                 else:
                     await self._serve(self._received.popleft())
 
@@ -181,25 +199,24 @@ class Peer:
         """Record that the connection is of no further use if the agent ended or cannot be read."""
         try:
             yield
-        except (AgentEnded, Unreadable):
+        except (AgentEnded, UnreadableMessage):
             self._is_broken, self._program.leave_seconds = True, 0.0
             raise
 
-    async def _receive(self, idle_seconds: float | None) -> None:
+    async def _receive(self, patience: Patience | None, waits_for: str) -> None:
         """Wait until something happens: output, the end of an answer or of a write."""
-        now = asyncio.get_running_loop().time
         if self._reading is None or self._reading.cancelled():  # the end of a run cancels it
             self._reading = asyncio.ensure_future(self._program.stdout.read(_CHUNK_BYTES))
-        patience, is_deaf = None, self._closing.done() and not self._closing.cancelled()
+        seconds, is_deaf = None, self._closing.done() and not self._closing.cancelled()
         if is_deaf:  # it cannot be asked anything more, but may have said why
-            patience = _LAST_WORDS_SECONDS
-        elif idle_seconds is not None and not self._answers:
-            patience = max(0.0, self._heard_at + idle_seconds - now())
+            seconds = _LAST_WORDS_SECONDS
+        elif patience is not None and not self._answers:
+            seconds = max(0.0, self._heard_at + patience.seconds - asyncio.get_running_loop().time())
         waited: set[asyncio.Future[Any]] = {self._reading, *self._answers, *self._writes}
         waited |= set() if is_deaf else {self._closing}
-        done, _ = await asyncio.wait(waited, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not done:
-            raise await self._end() if is_deaf else TimeoutError
+            raise await self._end() if is_deaf or patience is None else AgentSilent(waits_for, self.name, patience)
         self._reap(done - {self._reading})
         if self._reading in done:
             chunk, self._reading = self._reading.result(), None
@@ -217,12 +234,7 @@ class Peer:
                 ended.result()
 
     async def _end(self) -> AgentEnded:
-        code, stderr = None, Captured(b"", 0)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_SECONDS):
-                code = await self._program.wait()
-                stderr = await self._program.stderr()
-        return AgentEnded(self.name, code, stderr)
+        return AgentEnded(self.name, *await self._program.ended(_EXIT_SECONDS))
 
     async def _serve(self, line: bytes | LineTooLong) -> None:
         message = self.lines.read(line, _is_message)
@@ -233,14 +245,14 @@ class Peer:
         if not isinstance(method, str):
             self._keep(message)
         elif not isinstance(params, dict | None):
-            raise Unreadable(self.name, method, f"its params are {shown(params)}, expected an object")
+            raise UnreadableMessage(self.name, method, f"its params are {shown(params)}, expected an object")
         elif "id" not in message:
             with readable(self.name, method, params):
                 await self.take(method, params or {})
         elif type(message["id"]) not in {str, int, float}:
-            raise Unreadable(self.name, method, f"its id is {shown(message['id'])}, expected a text or a number")
+            raise UnreadableMessage(self.name, method, f"its id is {shown(message['id'])}, expected a text or a number")
         elif self._waits_too_often():
-            raise Unreadable(self.name, method, f"{_MAX_UNANSWERED} requests of it wait for an answer, the most")
+            raise UnreadableMessage(self.name, method, f"{_MAX_UNANSWERED} requests of it wait for an answer, the most")
         else:
             answer = asyncio.ensure_future(self._answer(message["id"], method, params or {}))
             self._answers[answer] = message["id"]
@@ -256,9 +268,9 @@ class Peer:
         if type(number) not in {int, float} or number not in self._unanswered:
             told = f" with the error {shown(response['error'])}" if response.get("error") else ""
             why = f"its id is {shown(number)}, expected that of a request without an answer"
-            raise Unreadable(self.name, f"a response{told}", why)
+            raise UnreadableMessage(self.name, f"a response{told}", why)
         if "result" not in response and "error" not in response:
-            raise Unreadable(self.name, f"the response {number}", "it has neither result nor error")
+            raise UnreadableMessage(self.name, f"the response {number}", "it has neither result nor error")
         self._unanswered.remove(number)
         self._responses[int(number)] = response
 
@@ -281,13 +293,25 @@ class Peer:
             await self._program.write(line)
 
 
+@asynccontextmanager
+async def running(
+    program: Program, name: str = "the agent", header: Mapping[str, str] | None = None
+) -> AsyncIterator[Peer]:
+    """Enter the block of a program with a connection to it. Leaving the block ends both."""
+    async with program:
+        peer = Peer(program, name, header)
+        try:
+            yield peer
+        finally:
+            await peer.leave()
+
+
 def _is_message(document: JsonDocument) -> bool:
     return isinstance(document.get("method"), str) or "id" in document
 
 
-def _last_words(stderr: bytes) -> str:
+def _last_words(text: str) -> str:
     """Return the end of stderr. If its last line is JSON of a log, as that of Codex, return the message in it."""
-    text = stderr.decode(errors="replace").strip()
     with suppress(NotIJson):
         told = as_object(as_object(read_json(text[text.rfind("\n") + 1 :])).get("fields")).get("message")
         if isinstance(told, str):

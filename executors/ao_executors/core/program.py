@@ -1,27 +1,30 @@
 """Programs with pipes, for executors. When the block of a program is left, none of its processes remains.
 
 Public API for executors that start programs: `Program` for one that converses, `ProgramRun` for one that runs to its
-end, `capture`, `Captured`, `ProgramEnded` and `MAX_ARGUMENT_BYTES`.
+end, `capture`, `lines_of`, `Captured`, `ProgramEnded`, `find_executable`, `not_started` and `MAX_ARGUMENT_BYTES`.
 """
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Self
 
-from ao_executors.core.executor import Task
+from ao_executors.core.executor import RunFailed, Task
 from ao_lifeline import CANNOT_START, COMPLAINT, IS_THERE, KILL_ALL, tied
+from ao_protocol.errors import ErrorType
+from ao_protocol.framing import LineSplitter, LineTooLong
 
 MAX_ARGUMENT_BYTES: Final = 128 * 1024 - 1
 """The longest single argument that Linux accepts (MAX_ARG_STRLEN, with the closing NUL)."""
 _TERMINATE_SHARE: Final = 0.7
 """The part of the clean-up time between SIGTERM and SIGKILL."""
-_CHUNK_BYTES: Final = 64 * 1024
+_CHUNK_BYTES: Final = 256 * 1024
 _KILL_SECONDS: Final = 2.0
 
 
@@ -36,6 +39,11 @@ class Captured:
 
     kept: bytes
     total_bytes: int
+
+    @property
+    def text(self) -> str:
+        """The kept bytes as text, without white space around it."""
+        return self.kept.decode(errors="replace").strip()
 
     @property
     def is_cut(self) -> bool:
@@ -65,6 +73,22 @@ async def capture(
         if len(kept) > 2 * max_bytes:
             del kept[:-max_bytes]
     return Captured(bytes(kept[-max_bytes:]) if max_bytes else b"", total)
+
+
+async def lines_of(stream: asyncio.StreamReader, max_line_bytes: int) -> AsyncIterator[bytes | LineTooLong]:
+    """Read the lines of a stream. A last line without a line end is dropped.
+
+    Args:
+        stream: The stream, such as `Program.stdout`.
+        max_line_bytes: The length of the longest line that is kept.
+
+    Yields:
+        Each line without its end; `LineTooLong` in place of one that is longer.
+    """
+    splitter = LineSplitter(max_line_bytes)
+    while chunk := await stream.read(_CHUNK_BYTES):
+        for line in splitter.feed(chunk):
+            yield line
 
 
 class Program:
@@ -180,6 +204,21 @@ class Program:
         """
         return await asyncio.shield(self._exit)
 
+    async def ended(self, seconds: float) -> tuple[int | None, Captured]:
+        """Wait for the end of the program and of its stderr.
+
+        Args:
+            seconds: The longest wait.
+
+        Returns:
+            The exit code as of `wait`, and the stderr; None and nothing if the program has not ended in time.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.wait(), await self.stderr()
+        except TimeoutError:
+            return None, Captured(b"", 0)
+
     async def stderr(self) -> Captured:
         """Wait for the end of stderr.
 
@@ -213,8 +252,8 @@ class ProgramEnded:
     @property
     def why_not_started(self) -> str | None:
         """The reason why the lifeline could not start the program; None if it was started."""
-        text = self.stderr.kept.decode(errors="replace")
-        return text.strip() if self.return_code == -CANNOT_START and text.startswith(COMPLAINT) else None
+        is_it = self.return_code == -CANNOT_START and self.stderr.text.startswith(COMPLAINT)
+        return self.stderr.text if is_it else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +310,44 @@ class ProgramRun:
                 _feed(program, self.stdin or b""),
             )
         return ProgramEnded(code, stdout, stderr)
+
+
+def find_executable(name: str, folder: Path, kind: str, advice: str) -> str:
+    """Find a program on PATH or, if its name has a slash, relative to a folder.
+
+    Args:
+        name: The name or path of the program.
+        folder: The folder of relative paths.
+        kind: What a message calls the program, such as `agent`.
+        advice: What to do if it is missing.
+
+    Returns:
+        Its path.
+
+    Raises:
+        RunFailed: It is missing (`dependency_missing`).
+    """
+    found = shutil.which(str(folder / name) if "/" in name else name)
+    if found is None:
+        place = f"in {folder}" if "/" in name else "on PATH"
+        raise not_started(name, f"there is no such executable {place}", kind, advice)
+    return found
+
+
+def not_started(name: str, reason: str, kind: str, advice: str) -> RunFailed:
+    """Return the failure of a program that cannot be started.
+
+    Args:
+        name: The name or path of the program.
+        reason: Why it cannot be started.
+        kind: What a message calls the program, such as `agent`.
+        advice: What to do.
+
+    Returns:
+        A failure of the type `dependency_missing`.
+    """
+    message = f"the {kind} {name!r} cannot be started: {reason}; {advice}"
+    return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
 
 
 async def _reader(pipe: IO[bytes] | None) -> asyncio.StreamReader:

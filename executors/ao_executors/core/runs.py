@@ -18,7 +18,7 @@ from ao_executors.core.connections import Connections, PreparedConnection
 from ao_executors.core.control import ControlLines
 from ao_executors.core.emitter import Emitter, EventTooLarge
 from ao_executors.core.executor import Executor, RunFailed, RunLimits, Task, TextResult, cancelled, input_required
-from ao_executors.core.executor_process import Process, adopt_orphans
+from ao_executors.core.executor_process import ExecutorProcess, adopt_orphans
 from ao_executors.core.inputs import Inputs
 from ao_executors.core.stdio import NobodyReads
 from ao_protocol.errors import ErrorType, ExitCode
@@ -48,7 +48,7 @@ _LOOKS_PER_INTERVAL: Final = 2
 _Work: TypeAlias = "asyncio.Task[Result | TextResult]"
 
 
-def perform_runs(process: Process, document: dict[str, Any], prepared: PreparedConnection | None) -> ExitCode:
+def perform_runs(process: ExecutorProcess, document: dict[str, Any], prepared: PreparedConnection | None) -> ExitCode:
     """Perform a run whose `run_started` is written, and the turns that follow it.
 
     Args:
@@ -104,7 +104,7 @@ def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) ->
     )
 
 
-async def _perform_all(process: Process, first: Task, prepared: PreparedConnection | None) -> ExitCode:
+async def _perform_all(process: ExecutorProcess, first: Task, prepared: PreparedConnection | None) -> ExitCode:
     executor = process.executor
     connections = await prepared.connections_for(first) if prepared is not None else Connections(executor.connect)
     declared = frozenset(name for name in ("cancel", "input", "input_parking") if executor.declares(name))
@@ -130,7 +130,7 @@ async def _perform_all(process: Process, first: Task, prepared: PreparedConnecti
 
 
 async def _perform_run(
-    process: Process, task: Task, connections: Connections, lines: ControlLines, *, may_stay: bool
+    process: ExecutorProcess, task: Task, connections: Connections, lines: ControlLines, *, may_stay: bool
 ) -> tuple[ExitCode, bool]:
     """Perform a run to its terminal event; return its exit code, and whether the process waits for another run.
 
@@ -155,7 +155,7 @@ async def _perform_run(
     return _say_end(process, work, interruption), stays
 
 
-async def _work(process: Process, task: Task, connections: Connections) -> "Result | TextResult":
+async def _work(process: ExecutorProcess, task: Task, connections: Connections) -> "Result | TextResult":
     if process.cancellation.reason is not None:
         raise cancelled(process.cancellation.reason)
     # The MCP servers that `connect` starts may change something from then on (AOX-103).
@@ -174,7 +174,7 @@ async def _work(process: Process, task: Task, connections: Connections) -> "Resu
     return await perform(replace(task, connection=connection))
 
 
-async def _until_done(work: _Work, process: Process, task: Task) -> RunFailed | None:
+async def _until_done(work: _Work, process: ExecutorProcess, task: Task) -> RunFailed | None:
     """Wait for the work, a request to cancel, a `park` or the deadline; return the failure for all but the first."""
     loop = asyncio.get_running_loop()
     cancellation = process.cancellation
@@ -226,7 +226,7 @@ async def _end_leftovers(work: _Work, connections: Connections) -> None:
         await asyncio.wait(leftovers, timeout=_LEFTOVER_SECONDS)
 
 
-def _say_end(process: Process, work: _Work, interruption: RunFailed | None) -> ExitCode:
+def _say_end(process: ExecutorProcess, work: _Work, interruption: RunFailed | None) -> ExitCode:
     """Write the terminal event. After an interruption a result does not count: the work can ignore its cancellation."""
     try:
         if interruption is not None:
@@ -249,7 +249,7 @@ def _say_end(process: Process, work: _Work, interruption: RunFailed | None) -> E
 
 
 @contextmanager
-def _heartbeats(process: Process, task: Task) -> Iterator[None]:
+def _heartbeats(process: ExecutorProcess, task: Task) -> Iterator[None]:
     """Write a `heartbeat` for every interval without another event; none without an interval (SPEC 5).
 
     It checks twice in each interval, so that the gap between two events is at most one and a half intervals, and a late

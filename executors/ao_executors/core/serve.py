@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors.core.executor import Executor, RunFailed, refused
-from ao_executors.core.executor_process import Cancellation, Process, end_descendants, events_for
+from ao_executors.core.executor_process import Cancellation, ExecutorProcess, end_descendants, events_for
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.framing import LineTooLong, NotIJson, decode_object, encode_line
@@ -89,7 +89,7 @@ def _run(executor: Executor) -> ExitCode:
         document, refusal = _read_invocation(partial(prepared.read_invocation_line, warm_up))
     if is_parked and document is None and refusal is None:
         return ExitCode.RESULT
-    process = Process(executor, stdio, cancellation, _leave_run, events_for(executor, stdio.write, document))
+    process = ExecutorProcess(executor, stdio, cancellation, _leave_run, events_for(executor, stdio.write, document))
     cancellation.listen_to_signals()
     nothing_came = refused(ErrorType.INVALID_JSON, "stdin ended before an invocation line came")
     return _perform(process, document, refusal or nothing_came, prepared)
@@ -127,7 +127,7 @@ def _rehearse(executor: Executor) -> None:
 
 
 def _perform(
-    process: Process,
+    process: ExecutorProcess,
     document: "dict[str, JsonValue] | None",
     refusal: RunFailed,
     prepared: "PreparedConnection | None",

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ao_executors.core.emitter import Emitter
-from ao_executors.core.executor import Executor, RunContext, RunFailed, RunLimits, Task, as_failure
+from ao_executors.core.executor import Executor, RunFailed, RunLimits, Task, as_failure
 from ao_executors.core.inputs import Inputs
 from ao_protocol.contracts import (
     JsonFormat,
@@ -26,11 +26,11 @@ from ao_protocol.documents import (
     Invocation,
     InvocationRefused,
     OutputSchemaCapability,
+    RemoteMcpServer,
     StdioMcpServer,
     invocation_from_document,
 )
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log
 from ao_protocol.inputs import agent_text
 from ao_protocol.refusals import (
     contract_or_refusal,
@@ -43,48 +43,42 @@ from ao_protocol.refusals import (
 from ao_protocol.wire import JsonObject
 
 
-def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter) -> Task:
-    """Check an invocation and return its task.
+def prepare(
+    executor: Executor, document: dict[str, JsonValue], events: Emitter, *, has_parameters: bool = True
+) -> Task:
+    """Check an invocation and return its task. A prepared invocation has no parameters, and its task no text.
 
     Raises:
         RunFailed: The invocation is refused (exit code 64), or the project directory is missing (`workspace_error`).
     """
+    given = document if has_parameters else {**document, "parameters": {}}
     try:
-        invocation, description = invocation_from_document(document), executor.describe()
+        invocation, description = invocation_from_document(given), executor.describe()
         events.max_event_bytes = invocation.limits.max_event_bytes or events.max_event_bytes
         refuse_what_is_not_served(invocation, description)
         _check_config(invocation.executor_config, description, events)
-        refuse_parameters(invocation)
+        if has_parameters:
+            refuse_parameters(invocation)
         _check_mcp_servers(invocation, executor, events)
-        context = _context(invocation, description, executor)
+        contract = _contract_of(invocation, description, executor)
     except InvocationRefused as error:
         raise as_failure(error) from error
+    limits = RunLimits.of(invocation.schema_version, invocation.limits.model_dump(), invocation.control.model_dump())
+    blueprint = invocation.agent_blueprint
+    system_prompt = blueprint.system_prompt if blueprint is not None else None
+    if contract is not None and contract.strategy is Strategy.SYSTEM_PROMPT:
+        system_prompt = enrich(system_prompt, contract.format)
     return Task(
-        limits=context.limits,
-        system_prompt=context.system_prompt,
-        contract=context.contract,
-        config=context.config,
-        project_dir=context.project_dir,
-        read_invocation=context.read_invocation,
-        text=_text(invocation, context.contract),
+        limits=replace(limits, has_mcp_programs=any(isinstance(one, StdioMcpServer) for one in _servers(invocation))),
+        system_prompt=system_prompt,
+        contract=contract,
+        config=invocation.executor_config,
+        project_dir=_project_dir(invocation),
+        read_invocation=lambda: invocation,
+        text=_text(invocation, contract) if has_parameters else "",
         events=events,
         inputs=_inputs(invocation, executor, events),
     )
-
-
-def prepare_context(executor: Executor, document: dict[str, JsonValue], events: Emitter) -> RunContext:
-    """Check a prepared invocation, which has no parameters, and return the context for `connect`.
-
-    Raises:
-        RunFailed: As for `prepare`.
-    """
-    try:
-        invocation, description = invocation_from_document({**document, "parameters": {}}), executor.describe()
-        refuse_what_is_not_served(invocation, description)
-        _check_config(invocation.executor_config, description, events)
-        return _context(invocation, description, executor)
-    except InvocationRefused as error:
-        raise as_failure(error) from error
 
 
 def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
@@ -123,26 +117,17 @@ def _inputs(invocation: Invocation, executor: Executor, events: Emitter) -> Inpu
     return Inputs(events, is_open=is_open, given=given)
 
 
-def _context(invocation: Invocation, description: Description, executor: Executor) -> RunContext:
-    contract = _contract_of(invocation, description, executor)
-    limits = RunLimits.of(invocation.schema_version, invocation.limits.model_dump(), invocation.control.model_dump())
-    blueprint = invocation.agent_blueprint
-    servers = (blueprint.mcp_servers or {}) if blueprint is not None else {}
-    system_prompt = blueprint.system_prompt if blueprint is not None else None
-    if contract is not None and contract.strategy is Strategy.SYSTEM_PROMPT:
-        system_prompt = enrich(system_prompt, contract.format)
-    project_dir = Path(invocation.project_dir or Path.cwd())
-    if not os.path.isdir(project_dir):  # noqa: PTH112  # `Path.is_dir` raises if the name is too long (AOX-045)
+def _project_dir(invocation: Invocation) -> Path:
+    folder = Path(invocation.project_dir or Path.cwd())
+    if not os.path.isdir(folder):  # noqa: PTH112  # `Path.is_dir` raises if the name is too long (AOX-045)
         message = f"project_dir {invocation.project_dir!r} is not a directory; create it or name another"
         raise RunFailed(ErrorType.WORKSPACE_ERROR, message, origin="environment")
-    return RunContext(
-        limits=replace(limits, has_mcp_programs=any(isinstance(one, StdioMcpServer) for one in servers.values())),
-        system_prompt=system_prompt,
-        contract=contract,
-        config=invocation.executor_config,
-        project_dir=project_dir,
-        read_invocation=lambda: invocation,
-    )
+    return folder
+
+
+def _servers(invocation: Invocation) -> list[StdioMcpServer | RemoteMcpServer]:
+    blueprint = invocation.agent_blueprint
+    return [*(blueprint.mcp_servers or {}).values()] if blueprint is not None else []
 
 
 def _check_mcp_servers(invocation: Invocation, executor: Executor, events: Emitter) -> None:
@@ -152,7 +137,7 @@ def _check_mcp_servers(invocation: Invocation, executor: Executor, events: Emitt
     required = [name for name, server in blueprint.mcp_servers.items() if server.required]
     if not required:
         names = ", ".join(blueprint.mcp_servers)
-        events.emit(Log(level="warning", message=f"{executor.name} starts no MCP servers; continuing without {names}"))
+        events.warn(f"{executor.name} starts no MCP servers; continuing without {names}")
         return
     raise RunFailed(
         ErrorType.MCP_SERVER_UNAVAILABLE,
@@ -166,9 +151,9 @@ def _check_mcp_servers(invocation: Invocation, executor: Executor, events: Emitt
 def _check_config(config: JsonObject, description: Description, events: Emitter) -> None:
     refuse_config(config, description, is_vetted=True)  # a constant, which a conformance suite checks
     known = description.config_schema.get("properties")
-    for name in config.keys() - (known.keys() if isinstance(known, dict) else config.keys()):
-        known_names = ", ".join(known) if isinstance(known, dict) else ""
-        events.emit(Log(level="warning", message=f"executor_config.{name} is ignored; known are {known_names}"))
+    if isinstance(known, dict):
+        for name in config.keys() - known.keys():
+            events.warn(f"executor_config.{name} is ignored; known are {', '.join(known)}")
 
 
 def _contract_of(invocation: Invocation, description: Description, executor: Executor) -> OutputContract | None:

@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,12 +21,12 @@ from urllib.parse import quote, urlsplit
 from ao_executors.core import NobodyReads, RunFailed
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import read_json
-from ao_executors.core.program import Program, capture
+from ao_executors.core.program import Captured, Program, capture, lines_of
 from ao_executors.core.stdio import Stdio
 from ao_executors.http_bridge import older_invocation as older
 from ao_protocol import events
 from ao_protocol.errors import ErrorType
-from ao_protocol.framing import MAX_EVENT_BYTES, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
+from ao_protocol.framing import MAX_EVENT_BYTES, LineTooLong, NotIJson, decode_object, encode_line
 from ao_protocol.lifecycle import LifecycleError, RunLifecycle
 from ao_protocol.older_events import error_text, older_event
 from ao_protocol.wire import JsonObject
@@ -43,7 +42,6 @@ MAX_WARNINGS: Final = 20
 CALL_SECONDS: Final = 5.0
 MAX_SILENCES: Final = 3
 _MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
-_CHUNK_BYTES: Final = 256 * 1024
 _MAX_DESCRIPTION_BYTES: Final = 1024 * 1024
 _SHOWN_STDERR_CHARACTERS: Final = 2000
 
@@ -72,7 +70,7 @@ async def perform_session(program: Program, start: Callable[..., Program], pipes
         invocation = older.upgraded_invocation(line)
         gateway = Gateway(url, str(invocation["session_id"]), pipes.warn)
         invocation = await _completed(invocation, gateway)
-        session = Session(start, pipes, gateway, invocation, older.prompt_of(invocation))
+        session = BridgedSession(start, pipes, gateway, invocation, older.prompt_of(invocation))
         turn = await session.converse(program, invocation)
     while turn is not None:
         async with start() as another:
@@ -99,7 +97,7 @@ async def _completed(invocation: JsonObject, gateway: "Gateway") -> JsonObject:
 
 
 @dataclass
-class Session:
+class BridgedSession:
     """One session, in one or several processes of the executor. `invocation` is its first invocation."""
 
     start: Callable[..., Program]
@@ -118,7 +116,7 @@ class Session:
     def _is_resume(self) -> bool:
         return self.invocation.get("mode") == "resume"
 
-    async def converse(self, program: Program, invocation: JsonObject) -> older.Turn | None:
+    async def converse(self, program: Program, invocation: JsonObject) -> older.OlderTurn | None:
         """Perform an invocation and the turns that the process accepts. Return a turn that it does not accept.
 
         Raises:
@@ -267,8 +265,7 @@ class ExecutorLink:
     def __init__(self, program: Program, warn: Callable[[str], None]) -> None:
         self._program = program
         self._warn = warn
-        self._splitter = LineSplitter(MAX_EVENT_BYTES)
-        self._lines: deque[bytes | LineTooLong] = deque()
+        self._lines = lines_of(program.stdout, MAX_EVENT_BYTES)
 
     async def send(self, document: JsonObject) -> None:
         """Write a line. If the executor has closed its stdin, drop the line."""
@@ -277,41 +274,27 @@ class ExecutorLink:
 
     async def next_event(self) -> events.Event | None:
         """Wait for an event; None at the end of stdout."""
-        while True:
-            while self._lines:
-                line = self._lines.popleft()
-                try:
-                    if isinstance(line, LineTooLong):
-                        raise line
-                    return events.parse_event(line)
-                except (LineTooLong, events.InvalidEvent) as error:
-                    self._warn(f"left out a line of the executor: {error}")
-            chunk = await self._program.stdout.read(_CHUNK_BYTES)
-            if not chunk:
-                return None
-            self._lines.extend(self._splitter.feed(chunk))
+        async for line in self._lines:
+            try:
+                if isinstance(line, LineTooLong):
+                    raise line
+                return events.parse_event(line)
+            except (LineTooLong, events.InvalidEvent) as error:
+                self._warn(f"left out a line of the executor: {error}")
+        return None
 
-    async def leave(self) -> None:
-        """Close the executor's stdin and wait for its exit, at most `LEAVE_SECONDS`."""
+    async def leave(self) -> tuple[int | None, Captured]:
+        """Close the executor's stdin and wait for its end, at most `LEAVE_SECONDS`. Return that of `Program.ended`."""
         self._program.close_stdin()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LEAVE_SECONDS):
-                await self._program.wait()
+        return await self._program.ended(LEAVE_SECONDS)
 
     async def vanished(self) -> RunFailed:
         """Return the failure of an executor that ended, or closed its stdout, without a terminal event."""
-        await self.leave()
-        if self._program.is_running:
-            how, stderr = "closed stdout", ""
-        else:
-            how = f"ended with {await self._program.wait()}"
-            stderr = (await self._program.stderr()).kept.decode(errors="replace")[-_SHOWN_STDERR_CHARACTERS:].strip()
-        text = f"the executor {how} and said neither result nor failure; its stderr: {stderr or 'empty'}"
+        code, stderr = await self.leave()
+        how = "closed stdout" if code is None else f"ended with {code}"
+        told = stderr.text[-_SHOWN_STDERR_CHARACTERS:] or "empty"
+        text = f"the executor {how} and said neither result nor failure; its stderr: {told}"
         return RunFailed(ErrorType.MISSING_TERMINAL, text, origin="executor")
-
-
-class Unanswered(Exception):
-    """The gateway cannot be reached, does not answer in time, or does not answer with JSON."""
 
 
 class Gateway:
@@ -333,11 +316,11 @@ class Gateway:
             RunFailed: The gateway does not know the session, or does not answer.
         """
         path = f"/sessions/{quote(self._session_id, safe='')}"
-        try:
-            status, answer = await self._call("GET", path, None)
-        except Unanswered as error:
-            text = f"the session {self._session_id!r} cannot be resumed: GET {path}: {error}"
-            raise RunFailed(ErrorType.SESSION_NOT_FOUND, text, origin="environment") from error
+        called = await self._call("GET", path, None)
+        if isinstance(called, str):
+            text = f"the session {self._session_id!r} cannot be resumed: GET {path}: {called}"
+            raise RunFailed(ErrorType.SESSION_NOT_FOUND, text, origin="environment")
+        status, answer = called
         session = answer.get("session", answer)
         if status != 200 or not isinstance(session, dict):
             text = f"session {self._session_id!r} not found: GET {path} was answered with {status}; start a new one"
@@ -346,11 +329,11 @@ class Gateway:
 
     async def agent(self, name: str) -> JsonObject:
         """Return the record of an agent; empty if the gateway does not know it or does not answer."""
-        try:
-            status, answer = await self._call("GET", f"/agents/{quote(name, safe='')}", None)
-        except Unanswered as error:
-            self._warn(f"the gateway does not tell about the agent {name!r}: {error}")
+        called = await self._call("GET", f"/agents/{quote(name, safe='')}", None)
+        if isinstance(called, str):
+            self._warn(f"the gateway does not tell about the agent {name!r}: {called}")
             return {}
+        status, answer = called
         return answer if status == 200 else {}
 
     async def tell(self, method: str, path: str, body: JsonObject) -> None:
@@ -360,17 +343,18 @@ class Gateway:
         """
         if self._silences >= MAX_SILENCES and body.get("event_type") != "result":
             return
-        try:
-            status, answer = await self._call(method, path, {**body, "session_id": self._session_id})
-        except Unanswered as error:
+        called = await self._call(method, path, {**body, "session_id": self._session_id})
+        if isinstance(called, str):
             self._silences += 1
-            self._warn(f"{method} {path} at the gateway: {error}")
+            self._warn(f"{method} {path} at the gateway: {called}")
             return
-        self._silences = 0
+        self._silences, (status, answer) = 0, called
         if status >= 400:
             self._warn(f"{method} {path} at the gateway was answered with {status}: {answer.get('detail')!r:.300}")
 
-    async def _call(self, method: str, path: str, body: JsonObject | None) -> tuple[int, JsonObject]:
+    async def _call(self, method: str, path: str, body: JsonObject | None) -> tuple[int, JsonObject] | str:
+        """Return status and answer of the gateway; the reason if it does not answer in time, or not with JSON."""
+
         def ask() -> tuple[int, bytes]:
             kind = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
             connection = kind(self._url.hostname or "", self._url.port, timeout=CALL_SECONDS)
@@ -387,10 +371,10 @@ class Gateway:
             async with asyncio.timeout(2 * CALL_SECONDS):  # the connection's timeout applies to each read
                 status, text = await asyncio.to_thread(ask)
             answer = read_json(text) if status < 300 and text else {"detail": text.decode(errors="replace")}
-        except TimeoutError as error:
-            raise Unanswered("no answer in time") from error
+        except TimeoutError:
+            return "no answer in time"
         except (OSError, HTTPException, ValueError, RecursionError) as error:
-            raise Unanswered(f"{type(error).__name__}: {error}") from error
+            return f"{type(error).__name__}: {error}"
         return status, answer if isinstance(answer, dict) else {}
 
 

@@ -18,7 +18,7 @@ SPOKEN: Final = SchemaVersion(2, 2)
 _CONTRACTS: Final = ("output_schema", "output_format", "default_output_schema")
 
 
-class Turn(NamedTuple):
+class OlderTurn(NamedTuple):
     """A further run: the control line that begins it, the user's prompt, and the fields that its answer repeats."""
 
     line: JsonObject
@@ -58,7 +58,7 @@ def upgraded_invocation(line: bytes) -> JsonObject:
     return invocation | asked
 
 
-def read_turn(received: bytes) -> Turn | None:
+def read_turn(received: bytes) -> OlderTurn | None:
     """Return the turn of a control line; None for a `shutdown`.
 
     Raises:
@@ -72,10 +72,10 @@ def read_turn(received: bytes) -> Turn | None:
         text = f"expected a turn with parameters, or shutdown; found type {kind!r} with parameters {parameters!r:.80}"
         raise refused(ErrorType.INVALID_INVOCATION, text)
     line: JsonObject = {"type": "turn", "run_id": run_id or _new_run_id(), "parameters": parameters}
-    return Turn(line, _text(parameters, "prompt"), {} if run_id is None else {"run_id": run_id})
+    return OlderTurn(line, _text(parameters, "prompt"), {} if run_id is None else {"run_id": run_id})
 
 
-def resumed(invocation: JsonObject, turn: Turn, executor_session_id: str) -> JsonObject:
+def resumed(invocation: JsonObject, turn: OlderTurn, executor_session_id: str) -> JsonObject:
     """Return the `resume` invocation that performs a turn in another process."""
     found: JsonObject = {"mode": "resume", "executor_session_id": executor_session_id}
     return invocation | found | {name: turn.line[name] for name in ("run_id", "parameters")}

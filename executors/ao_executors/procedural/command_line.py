@@ -81,33 +81,18 @@ def _missing(name: str, folder: Path, reason: str) -> RunFailed:
     return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
 
 
-class NotAnArgument(ValueError):
-    """Valid parameters that cannot be command-line arguments."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__(problems)
-        self.problems = problems
-
-    def __str__(self) -> str:
-        return f"the parameters cannot be arguments: {'; '.join(map(str, self.problems))}"
+def problems_with(parameters: Mapping[str, JsonValue]) -> list[str]:
+    """Return why parameters cannot be arguments, for every such parameter."""
+    reasons = {key: _why_not(key, value) for key, value in parameters.items()}
+    return [str(Problem(below("$", key), reason)) for key, reason in reasons.items() if reason is not None]
 
 
 def arguments_of(parameters: Mapping[str, JsonValue]) -> list[str]:
-    """Return the arguments for checked parameters, in their order.
+    """Return the arguments for parameters without problems, in their order.
 
     `true` becomes `--key` alone; `false` and `null` are left out; a list is joined with commas; an object becomes
     compact JSON. A value that begins with a dash is written `--key=value`, so that it is not read as an option.
-
-    Raises:
-        NotAnArgument: A parameter cannot be an argument; `problems` lists every such parameter.
     """
-    problems = [
-        Problem(below("$", key), reason)
-        for key, value in parameters.items()
-        if (reason := _why_not(key, value)) is not None
-    ]
-    if problems:
-        raise NotAnArgument(problems)
     return [argument for key, value in parameters.items() for argument in _option(key, value)]
 
 

@@ -46,29 +46,8 @@ LANGUAGES: Final[dict[str, Language]] = {
 }
 
 
-@dataclass(eq=False)
 class ProjectError(ValueError):
-    """A project that cannot be created, with the reason."""
-
-
-@dataclass(eq=False)
-class NameNotAllowed(ProjectError):
-    """The name is not valid for an executor."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.name!r} is not a valid executor name; use lowercase letters, digits, '-' and '_': --name NAME"
-
-
-@dataclass(eq=False)
-class PlaceTaken(ProjectError):
-    """The folder already exists and is not empty. Nothing is overwritten."""
-
-    path: Path
-
-    def __str__(self) -> str:
-        return f"{self.path} already exists and is not empty; nothing was written. Choose a new folder"
+    """A project that cannot be created, with the reason. Nothing is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +81,16 @@ def make_project(language: str, folder: Path, name: str | None = None) -> Projec
     `language` is a key of `LANGUAGES`. The folder may exist if it is empty.
 
     Raises:
-        NameNotAllowed: The name is not valid. Nothing is written.
-        PlaceTaken: The folder is not empty. Nothing is written.
+        ProjectError: The name is not valid for an executor, or the folder exists and is not empty.
         OSError: The folder cannot be written.
     """
     name = name if name is not None else folder.resolve().name
     if not _NAME.fullmatch(name):
-        raise NameNotAllowed(name)
+        message = f"{name!r} is not a valid executor name; use lowercase letters, digits, '-' and '_': --name NAME"
+        raise ProjectError(message)
     contents = read_example(language, name) | fill_templates(language, name)
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise PlaceTaken(folder)
+        raise ProjectError(f"{folder} already exists and is not empty; nothing was written. Choose a new folder")
     for place, text in contents.items():
         path = folder / place
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ COMMANDS: Final = {
     "response": ("ao_runner.cli.response:response_command", "Show, convert and merge agent responses."),
     "store": ("ao_runner.cli.store_command:store_command", "Create, check and prune the store; for operators."),
     "doctor": ("ao_runner.cli.executors:doctor_command", "Check the installation on this machine."),
-    "new": ("ao_executors.scaffold.cli:command", "Create a new executor project."),
+    "new": ("ao_executors.scaffold.new_command:command", "Create a new executor project."),
     "conformance": ("ao_conformance.cli.group:command", "Test whether a program conforms to the protocol."),
     "model-sim": ("ao_model_simulator.cli:command", "Serve a simulated model that plays a script."),
     "version": ("ao_runner.cli.program:version_command", "Print the versions of the package and of the protocol."),

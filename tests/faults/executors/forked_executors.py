@@ -15,9 +15,9 @@ from pathlib import Path
 MOST_SECONDS = 40.0
 AT_ONCE = 4
 PROGRAMS = {
-    "acp": ("ao_executors.acp.main", "any_agent", "ao_executors.acp.performance"),
-    "claude": ("ao_executors.claude_code.main", "main", "ao_executors.claude_code.connection"),
-    "codex": ("ao_executors.codex.main", "main", "ao_executors.codex.connection"),
+    "acp": ("ao_executors.acp.acp_executors", "any_agent", "ao_executors.acp.agent_turn"),
+    "claude": ("ao_executors.claude_code.claude_executor", "main", "ao_executors.claude_code.claude_connection"),
+    "codex": ("ao_executors.codex.codex_executor", "main", "ao_executors.codex.codex_connection"),
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.claude_process import CLAUDE
 from ao_executors.claude_code.cli_files import ApiErrorLog, words_of
 from tests.real_cli.claude_code.claude import agent
 from tests.real_cli.claude_code.conftest import StartClaude
@@ -154,7 +154,7 @@ def test_a_cli_that_is_killed_is_a_retryable_failure(start_claude: StartClaude, 
 def test_a_line_of_the_cli_that_only_looks_like_json_is_passed_over(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "Hello"})
     talkative = claude.home / "claude-talkative"
-    talkative.write_text(f'#!/bin/sh\necho "{{ a: 1 }}"\nexec {find_claude({})} "$@"\n')
+    talkative.write_text(f'#!/bin/sh\necho "{{ a: 1 }}"\nexec {CLAUDE.find()} "$@"\n')
     talkative.chmod(0o755)
 
     run = claude.run(executor_config={"cli_path": str(talkative)})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ao_executors.claude_code.process import trace_headers
+from ao_executors.claude_code.claude_process import trace_headers
 from tests.process.executors.driver import EventDocument
 from tests.real_cli.claude_code.claude import SEVERITY_SCHEMA, agent
 from tests.real_cli.claude_code.conftest import StartClaude

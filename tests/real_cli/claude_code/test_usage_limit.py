@@ -6,7 +6,7 @@ from math import ceil
 
 import pytest
 
-from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.claude_process import CLAUDE
 from ao_executors.claude_code.sdk import RateLimitInfo
 from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import RunFailed
@@ -91,7 +91,7 @@ def test_the_clis_sentence_about_the_limit_is_no_answer_where_it_reports_success
         '"error":"rate_limit"': f'"{field}":"rate_limit"',
     }
     edits = "".join(f" -e 's/{found}/{instead}/g'" for found, instead in rewrites.items())
-    cheerful.write_text(f'#!/bin/sh\n{find_claude({})} "$@" | sed -u{edits}\n')
+    cheerful.write_text(f'#!/bin/sh\n{CLAUDE.find()} "$@" | sed -u{edits}\n')
     cheerful.chmod(0o755)
 
     run = claude.run(executor_config={"cli_path": str(cheerful)})
@@ -134,7 +134,7 @@ def test_an_answer_that_is_paid_beyond_the_limit_is_an_answer(start_claude: Star
 def explained(**info: object) -> RunFailed:
     """Return a rate limit, explained by a report of the CLI at 1,000 seconds after the epoch."""
     limit = UsageLimit(now=lambda: 1000.5)
-    limit.update(RateLimitInfo(**{"status": "rejected", **info}))  # type: ignore[arg-type]  # as the CLI writes it
+    limit.info = RateLimitInfo(**{"status": "rejected", **info})  # type: ignore[arg-type]  # as the CLI writes it
     return limit.explain(RunFailed(ErrorType.RATE_LIMITED, "Not now.", origin="provider"))
 
 
@@ -155,6 +155,6 @@ def test_a_reset_that_is_no_time_is_left_out(resets_at: int | None) -> None:
 
 def test_a_failure_that_is_not_of_the_limit_stays_as_it_is() -> None:
     limit = UsageLimit()
-    limit.update(RateLimitInfo(status="rejected", resets_at=1010, rate_limit_type="five_hour"))
+    limit.info = RateLimitInfo(status="rejected", resets_at=1010, rate_limit_type="five_hour")
     failure = RunFailed(ErrorType.PROVIDER_UNAVAILABLE, "Down.", origin="provider")
     assert limit.explain(failure) is failure

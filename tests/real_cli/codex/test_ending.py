@@ -55,9 +55,9 @@ def test_a_cancel_while_a_turn_begins_ends_that_turn_only(start_codex: StartCode
 def test_a_run_reaches_the_model_and_no_other_host(start_codex: StartCodex, tmp_path: Path) -> None:
     codex = start_codex({"text": "Hello."})
     trace, traced = tmp_path / "trace", tmp_path / "codex"
-    from ao_executors.codex.cli import find_codex
+    from ao_executors.codex.codex_process import CODEX
 
-    traced.write_text(f'#!/bin/sh\nexec {" ".join(STRACE)} {trace} {find_codex({})} "$@"\n')
+    traced.write_text(f'#!/bin/sh\nexec {" ".join(STRACE)} {trace} {CODEX.find()} "$@"\n')
     traced.chmod(0o755)
     assert codex.run(executor_config={"codex_path": str(traced)}).terminal["result_text"] == "Hello."
 

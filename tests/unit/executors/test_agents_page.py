@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ao_executors.acp.agents import CLAUDE
-from ao_executors.acp.main import description_of
-from ao_executors.claude_code.main import DESCRIPTION as CLAUDE_CODE
-from ao_executors.codex.main import DESCRIPTION as CODEX
-from ao_executors.command.main import DESCRIPTION as COMMAND
+from ao_executors.acp.acp_executors import description_of
+from ao_executors.acp.agent_rows import CLAUDE
+from ao_executors.claude_code.claude_executor import DESCRIPTION as CLAUDE_CODE
+from ao_executors.codex.codex_executor import DESCRIPTION as CODEX
+from ao_executors.command.command_executor import DESCRIPTION as COMMAND
 
 PAGE = Path(__file__).parents[3] / "docs/agents.md"
 DESCRIPTIONS: list[Any] = [CLAUDE_CODE, CODEX, description_of(CLAUDE), COMMAND]

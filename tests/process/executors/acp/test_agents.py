@@ -239,7 +239,7 @@ def test_a_turn_that_ends_with_a_denial_is_no_success(tmp_path: Path) -> None:
     ("response", "chosen", "status", "reason"),
     [
         ({"option_id": "always"}, "always", "completed", None),
-        ({"option_id": "no"}, "no", "denied", "it was declined by a person"),
+        ({"option_id": "no"}, "no", "denied", "the user denied this call"),
         ({"outcome": "expired", "by": "timeout"}, "no", "denied", "nobody answered in time"),
     ],
 )

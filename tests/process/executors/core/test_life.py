@@ -165,7 +165,7 @@ def test_a_parked_process_has_imported_what_its_run_needs(tmp_path: Path) -> Non
 PARKED_ECHO = """
 import sys
 from ao_executors.core import Executor, serve
-from ao_executors.echo.main import perform
+from ao_executors.echo.echo_executor import perform
 serve(Executor("echo", "1", perform, {}, warm_up=lambda: print("ready", file=sys.stderr, flush=True)))
 """
 

@@ -13,8 +13,7 @@ import yaml
 
 from ao_executors.scaffold.project import (
     LANGUAGES,
-    NameNotAllowed,
-    PlaceTaken,
+    ProjectError,
     fill_templates,
     make_project,
     read_example,
@@ -79,7 +78,7 @@ def test_the_ci_file_installs_from_where_the_author_says_and_tells_where_nothing
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
 
-    with pytest.raises(PlaceTaken, match="nothing was written"):
+    with pytest.raises(ProjectError, match="nothing was written"):
         make_project("bash", tmp_path, "x")
 
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
@@ -87,7 +86,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "Über", "a b", "../x", "-x", "a" * 65], ids=repr)
 def test_a_name_that_no_executable_could_have_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(NameNotAllowed):
+    with pytest.raises(ProjectError, match="not a valid executor name"):
         make_project("bash", tmp_path / "x", name)
 
     assert not (tmp_path / "x").exists()

@@ -5,16 +5,16 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ao_executors.acp.agents import ANY, CLAUDE, GEMINI, OPENCODE, QWEN, Agent
+from ao_executors.acp.acp_executors import executor_for
+from ao_executors.acp.agent_rows import ANY, CLAUDE, GEMINI, OPENCODE, QWEN, AgentRow
 from ao_executors.acp.launch import filled, inherited_environment
-from ao_executors.acp.main import executor_for
 from ao_protocol.documents import OutputSchemaCapability
 
 ROWS = [pytest.param(row, id=row.name) for row in (ANY, CLAUDE, GEMINI, OPENCODE, QWEN)]
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_description_is_valid_and_honest(row: Agent) -> None:
+def test_a_description_is_valid_and_honest(row: AgentRow) -> None:
     description = executor_for(row).describe()
     jsonschema.Draft7Validator.check_schema(description.config_schema)
     properties: Any = description.config_schema["properties"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_executors.acp.usage import RunUsage
+from ao_executors.acp.agent_usage import RunUsage
 
 
 def tokens(given: int, written: int) -> dict[str, Any]:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from ao_executors.claude_code.claude_turn import ClaudeTools
 from ao_executors.claude_code.sdk import AssistantMessage, ToolResultBlock, ToolUseBlock, UserMessage
-from ao_executors.claude_code.turn_events import ToolEvents
 from ao_executors.core import Emitter
 
 
@@ -22,14 +22,15 @@ def test_a_call_in_the_background_ends_with_its_notification(
     report: dict[str, object], status: str, outcome: dict[str, str]
 ) -> None:
     written: list[bytes] = []
-    tools = ToolEvents(Emitter(written.append, run_id="run_1", session_id="ses_1"), {})
+    events = Emitter(written.append, run_id="run_1", session_id="ses_1")
+    tools = ClaudeTools(events, {})
     tools.start_from(AssistantMessage([ToolUseBlock("call_1", "Bash", {"command": "make"})], "model"))
     tools.finish_from(UserMessage([ToolResultBlock("call_1", "It runs.")], tool_use_result=report))
-    assert tools.open_count == 1
+    assert len(events.open_tools) == 1
 
     for call_id in ("call_0", "call_1", "call_1"):
         tools.finish_in_background({"tool_use_id": call_id, "status": status, "summary": "It is built."})
 
     started, finished = (json.loads(line) for line in written)
-    assert (started["event_type"], finished["event_type"], tools.open_count) == ("tool_started", "tool_finished", 0)
+    assert (started["event_type"], finished["event_type"], events.open_tools) == ("tool_started", "tool_finished", {})
     assert {name: finished[name] for name in outcome} == outcome

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from ao_executors.claude_code.claude_turn import ClaudeMessages
 from ao_executors.claude_code.sdk import AssistantMessage, TextBlock
-from ao_executors.claude_code.turn_events import Transcript
 from ao_executors.core import Emitter
 
 
@@ -22,7 +22,7 @@ def piece(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("streams_again", [True, False], ids=["streamed again", "not streamed again"])
 async def test_a_message_that_broke_off_is_closed_before_the_next_one(streams_again: bool) -> None:
     lines: list[bytes] = []
-    transcript = Transcript(Emitter(lines.append, run_id="run_1", session_id="ses_1"), holds_back=False)
+    transcript = ClaudeMessages(Emitter(lines.append, run_id="run_1", session_id="ses_1"), holds_back=False)
     transcript.begin_turn()
     for event in (start_of("msg_1"), piece("One "), piece("tw")):
         transcript.stream(event)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_executors.claude_code.arguments import adapt_to_cli
+from ao_executors.claude_code.claude_arguments import adapt_to_cli
 from ao_protocol.contracts import native_schema
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_executors.codex.api_errors import RetryPolicy, delay_in, failure_of
+from ao_executors.codex.codex_api_errors import CodexRetries, delay_in, failure_of
 from ao_executors.core import RunFailed
 
 
@@ -56,5 +56,5 @@ def test_only_a_delay_that_the_api_named_is_told() -> None:
     }
     for delay, after in ((0.21, None), (7.0, 7.0)):
         with pytest.raises(RunFailed) as failed:
-            RetryPolicy(max_retries=0, max_delay_seconds=60).event_for(error, 1, delay)
+            CodexRetries(max_retries=0, max_delay_seconds=60).scheduled(error, 1, delay)
         assert failed.value.extra.get("retry_after_seconds") == after

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_executors.core.emitter import Emitter, EventTooLarge, shrink
+from ao_executors.core.emitter import Emitter, EventTooLarge
+from ao_executors.core.fitting import shortened_line
 from ao_protocol.events import (
     Heartbeat,
     Log,
@@ -263,11 +264,37 @@ def test_an_event_that_cannot_be_written_takes_no_number(events: Emitter, writte
     assert [document["seq"] for document in written.documents] == [1]
 
 
+def test_a_tool_call_begins_once_and_ends_once_with_what_is_known_of_it(events: Emitter, written: Written) -> None:
+    for _ in range(2):
+        events.start_tool("call_1", "Bash", {"command": "ls"})
+    for call_id in ("call_0", "call_1", "call_1"):
+        events.finish_tool(call_id, "completed", tool_output="a")
+    events.start_tool("call_1", "Bash")
+
+    started, finished = written.documents
+    assert (started["event_type"], finished["event_type"]) == ("tool_started", "tool_finished")
+    assert (finished["tool_name"], finished["tool_input"], finished["tool_output"]) == ("Bash", {"command": "ls"}, "a")
+    assert (events.open_tools, events.known_tools) == ({}, {"call_1"})
+
+
+def test_usage_is_the_sum_of_what_is_added(events: Emitter, written: Written) -> None:
+    events.add_usage({"input_tokens": 1, "output_tokens": None, "cost_usd": 0.1})
+    events.add_usage({"input_tokens": 2, "output_tokens": 3, "cost_usd": 0.2})
+
+    names = ("input_tokens", "output_tokens", "cost_usd")
+    figures = [{name: document.get(name) for name in names} for document in written.documents]
+    assert figures == [
+        {"input_tokens": 1, "output_tokens": 0, "cost_usd": 0.1},
+        {"input_tokens": 3, "output_tokens": 3, "cost_usd": 0.3},
+    ]
+
+
 LIMIT = 4096
 
 
 def shrunk(event_type: str, **fields: object) -> dict[str, Any]:
-    line = shrink({"event_type": event_type, "seq": 1, **fields}, LIMIT)
+    line = shortened_line({"event_type": event_type, "seq": 1, **fields}, LIMIT)
+    assert line is not None
     assert len(line) <= LIMIT
     assert line.endswith(b"\n")
     document: dict[str, Any] = json.loads(line)
@@ -304,14 +331,16 @@ def test_two_large_fields_are_both_cut() -> None:
 
 
 @pytest.mark.requirement("AOX-029")
-def test_data_under_a_contract_is_never_cut() -> None:
+def test_data_under_a_contract_is_never_cut(events: Emitter) -> None:
+    events.max_event_bytes = LIMIT
     with pytest.raises(EventTooLarge, match=r"the result event has \d+ bytes and 4096 are allowed"):
-        shrink({"event_type": "result", "result_text": None, "result_data": "x" * LIMIT}, LIMIT)
+        events.emit_fields("result", {"result_text": None, "result_data": "x" * LIMIT})
 
 
-def test_a_vendors_event_is_not_cut() -> None:
+def test_a_vendors_event_is_not_cut(events: Emitter) -> None:
+    events.max_event_bytes = LIMIT
     with pytest.raises(EventTooLarge):
-        shrink({"event_type": "_vendor/x", "text": "x" * LIMIT}, LIMIT)
+        events.emit_fields("_vendor/x", {"text": "x" * LIMIT})
 
 
 def failure(**error: object) -> dict[str, Any]:

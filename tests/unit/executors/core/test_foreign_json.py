@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_executors.core.foreign_json import MAX_LEVELS, MessageLines, Unreadable, read_json, readable
+from ao_executors.core.foreign_json import MAX_LEVELS, MessageLines, UnreadableMessage, read_json, readable
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ToolStarted
 from ao_protocol.framing import LineTooLong, NotIJson
@@ -58,7 +58,7 @@ def test_noise_is_told_twenty_times_and_has_an_end() -> None:
     assert lines.read(b'{"a":1}', bool) == {"a": 1}
     for _ in range(10_000):
         lines.read(b"x", bool)
-    with pytest.raises(Unreadable, match="10000 lines in a row"):
+    with pytest.raises(UnreadableMessage, match="10000 lines in a row"):
         lines.read(b"", bool)
 
 
@@ -71,7 +71,7 @@ def test_noise_is_told_twenty_times_and_has_an_end() -> None:
     ],
 )
 def test_a_line_that_begins_as_an_object_has_to_be_one(line: bytes | LineTooLong, error_type: ErrorType) -> None:
-    with pytest.raises(Unreadable) as failed:
+    with pytest.raises(UnreadableMessage) as failed:
         MessageLines("the agent").read(line, bool)
     assert (failed.value.error_type, failed.value.origin, failed.value.retryable) == (error_type, "environment", False)
     assert failed.value.message.startswith("the agent sent ")
@@ -83,7 +83,7 @@ def test_a_line_that_begins_as_an_object_has_to_be_one(line: bytes | LineTooLong
     ids=str,
 )
 def test_a_field_that_is_not_as_expected_is_told_in_words(document: dict[str, Any]) -> None:
-    with pytest.raises(Unreadable) as failed, readable("the agent", "tool/started", document):
+    with pytest.raises(UnreadableMessage) as failed, readable("the agent", "tool/started", document):
         ToolStarted(tool_call_id=document["id"], tool_name=document["input"]["a"].strip())
     assert failed.value.message.startswith("the agent sent tool/started, which cannot be read: ")
     assert "Error" not in failed.value.message

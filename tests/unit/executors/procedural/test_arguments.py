@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_executors.procedural.command_line import NotAnArgument, arguments_of
+from ao_executors.procedural.command_line import arguments_of, problems_with
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_keys_stay_as_they_are_and_in_order() -> None:
 
 @pytest.mark.parametrize("key", ["", "-x", "_x", "a b", "a=b", "ü", "a\nb", "a.b"])
 def test_a_key_that_is_no_plain_word_is_refused(key: str) -> None:
-    with pytest.raises(NotAnArgument, match="is not a valid option name"):
-        arguments_of({key: 1})
+    (problem,) = problems_with({key: 1})
+    assert "is not a valid option name" in problem
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,14 @@ def test_a_key_that_is_no_plain_word_is_refused(key: str) -> None:
     ids=["list in a list", "object in a list", "NUL", "too long"],
 )
 def test_a_value_that_no_argument_can_carry_is_refused(value: object, reason: str) -> None:
-    with pytest.raises(NotAnArgument, match=reason):
-        arguments_of({"key": value})  # type: ignore[dict-item]  # any JSON
+    (problem,) = problems_with({"key": value})  # type: ignore[dict-item]  # any JSON
+    assert reason in problem
 
 
 def test_every_problem_is_named() -> None:
-    with pytest.raises(NotAnArgument) as refused:
-        arguments_of({"a b": 1, "fine": 2, "nul": "\0"})
+    problems = problems_with({"a b": 1, "fine": 2, "nul": "\0"})
 
-    assert [problem.path for problem in refused.value.problems] == ['$["a b"]', "$.nul"]
+    assert [problem.partition(":")[0] for problem in problems] == ['$["a b"]', "$.nul"]
 
 
 @given(

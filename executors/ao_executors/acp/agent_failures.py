@@ -1,0 +1,52 @@
+"""The failures of the protocol (SPEC 6) for what goes wrong with an agent."""
+
+import re
+from typing import Final
+
+from ao_executors.acp.agent_rows import AgentRow
+from ao_executors.core import RunFailed
+from ao_executors.core.json_rpc import AgentRefused, Patience
+from ao_executors.vendors.provider_errors import origin_of
+from ao_protocol.errors import ErrorType
+
+_AUTH_REQUIRED: Final = -32000
+"""The code of the protocol for an agent that wants a login. Code -32603, internal error, may be anything."""
+_SHOWN_CHARACTERS: Final = 2000
+
+
+def failure_of_refusal(agent: AgentRow, error: AgentRefused, *, continues: bool = False) -> RunFailed:
+    """Return the failure for an error that an agent answered.
+
+    Args:
+        agent: The row with the agent's texts.
+        error: The error.
+        continues: Whether the request was to continue a session.
+    """
+    text, searched = error.message[:_SHOWN_CHARACTERS], error.message.lower()
+    if error.code == _AUTH_REQUIRED:
+        known = ErrorType.AUTHENTICATION_FAILED
+        text = f"{text}; {login_hint(agent)}"
+    elif continues and any(words in searched for words in agent.unknown_session):
+        known = ErrorType.SESSION_NOT_FOUND
+        text = f"the agent does not know the session ({text}); start a new one"
+    else:
+        found = (
+            kind for words, kind in agent.errors.items() if re.search(rf"(?<!\w){re.escape(words)}(?!\w)", searched)
+        )
+        known = next(found, ErrorType.INTERNAL_ERROR)
+    return RunFailed(
+        known,
+        text,
+        origin=origin_of(known),
+        extra={"details": {"method": error.method, "code": error.code}},
+    )
+
+
+def login_hint(agent: AgentRow) -> str:
+    """Return how one gives an agent its credentials. No run opens a browser."""
+    return f"set {agent.credentials[0]}" if agent.credentials else "log in with the agent's own program first"
+
+
+def patience_of(setting: str, seconds: float) -> Patience:
+    """Return how long the agent may be silent, by a setting of `executor_config`."""
+    return Patience(seconds, f"raise executor_config.{setting} if it needs longer")

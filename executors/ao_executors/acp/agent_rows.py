@@ -1,0 +1,222 @@
+"""The known agents, as data: how each is started, what it needs, and in which points it differs from the protocol.
+
+Each row was measured with the version of the program that it names (docs/acp-executors.md). A text in braces is a
+placeholder: see `ao_executors.acp.launch`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ao_executors.vendors.provider_errors import CLAUDE_ERRORS, type_of_status
+from ao_protocol.errors import ErrorType
+
+DEFAULT_IDLE_SECONDS: Final = 900
+DEFAULT_START_SECONDS: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """An agent.
+
+    Args:
+        name: The name of the executor; its program is `ao-<name>-exec`.
+        argv: The command; empty if `executor_config.command` has it.
+        install_hint: How one gets the program.
+        required: Fields of the configuration without which a run is refused.
+        credentials: Variables with a key or a login.
+        needs_one_credential: Whether only the first of them that is set may reach the agent.
+        secrets: Further variables with secrets.
+        settings: Variables that are not secrets.
+        endpoints: By kind of API: the variable with its address, and the one with its key.
+        variables: Variables for the agent. Those with a placeholder without a value are left out. An object becomes
+            JSON; the content of the key `file` becomes a file, and that of `home` the files of a folder, by their
+            paths in it: the variable has the path of the file or folder.
+        meta: `_meta` of `session/new`, `session/resume` and `session/load`.
+        mode: The session mode in which the agent asks for permission; None: the agent begins in it.
+        resumes: Whether an earlier session can be continued in a new process.
+        counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
+        errors: Error types by a text in an error, in lower case, of the agent; the first that is found counts.
+        expands_variables: Whether it expands `${NAME}` in texts of MCP servers, as the Claude CLI does.
+        unknown_session: Texts, in lower case, of an error for a session that the agent does not know.
+    """
+
+    name: str
+    argv: tuple[str, ...] = ()
+    install_hint: str = "name its path in executor_config.command"
+    required: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
+    needs_one_credential: bool = True
+    secrets: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    endpoints: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    variables: Mapping[str, object] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    mode: str | None = None
+    resumes: bool = False
+    counts_turns: bool = False
+    errors: Mapping[str, ErrorType] = field(default_factory=dict)
+    expands_variables: bool = False
+    unknown_session: tuple[str, ...] = ("resource not found", "session not found", "unknown session")
+
+    @property
+    def is_known(self) -> bool:
+        """False for the generic executor, whose agent is named in the configuration."""
+        return bool(self.argv)
+
+    def takes(self, value: str) -> bool:
+        """Return whether the row passes on a value: `system_prompt`, `model` or `max_turns`."""
+        return f"{{{value}" in f"{self.argv} {self.variables} {self.meta}"
+
+
+_PROXIES: Final = (
+    *("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy"),
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
+)
+_HTTP_ERRORS: Final = {
+    **{str(status): type_of_status(status) for status in (401, 402, 403, 404, 429, 500, 502, 503, 529)},
+    "unauthorized": ErrorType.AUTHENTICATION_FAILED,
+    "api key": ErrorType.AUTHENTICATION_FAILED,
+    "forbidden": ErrorType.PERMISSION_DENIED,
+    "rate limit": ErrorType.RATE_LIMITED,
+    "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
+}
+"""Statuses and words that agents without an error code of their own write into their messages."""
+
+_CLAUDE_CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+
+CLAUDE: Final = AgentRow(
+    name="claude-acp",
+    argv=("claude-agent-acp",),
+    install_hint="npm install -g @agentclientprotocol/claude-agent-acp (Node 22 or newer)",
+    credentials=_CLAUDE_CREDENTIALS,
+    secrets=("ANTHROPIC_CUSTOM_HEADERS",),
+    settings=(
+        *("ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "API_TIMEOUT_MS"),
+        *("CLAUDE_CODE_EXECUTABLE", "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CONFIG_DIR", *_PROXIES),
+    ),
+    endpoints={"anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")},
+    variables={
+        "ANTHROPIC_MODEL": "{model}",
+        "CLAUDE_AGENT_ACP_PROTOCOL": "v1",
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_TMPDIR": "{folder}",
+        # The text in this file precedes every command of the Bash tool, which inherits the CLI's environment.
+        "CLAUDE_ENV_FILE": {"file": f"unset {' '.join(_CLAUDE_CREDENTIALS)} ANTHROPIC_CUSTOM_HEADERS\n"},
+        "NO_BROWSER": "1",
+    },
+    meta={
+        "systemPrompt": "{system_prompt}",
+        # A title is given, because the CLI would ask the model for one; suggestions would ask it, too.
+        "claudeCode": {
+            "options": {
+                "title": "ao",
+                "promptSuggestions": False,
+                "settingSources": [],
+                "strictMcpConfig": True,
+                "verbatimPrompts": True,  # `/command` and `@file` are text
+                "maxTurns": "{max_turns}",
+            }
+        },
+    },
+    mode="default",
+    resumes=True,
+    counts_turns=True,
+    errors={
+        **{f'"errorkind": "{name}"': kind for name, kind in CLAUDE_ERRORS.items()},
+        "empty or malformed response": ErrorType.PROVIDER_UNAVAILABLE,
+        "reached maximum number of turns": ErrorType.LIMIT_EXCEEDED,
+        "prompt is too long": ErrorType.CONTEXT_WINDOW_EXCEEDED,
+        "api error: 403": ErrorType.PERMISSION_DENIED,
+    },
+    unknown_session=("resource not found", "requires a valid session id", "without null bytes"),
+    expands_variables=True,
+)
+
+_GEMINI_SETTINGS: Final = {
+    "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+    "ui": {"enableFollowupSuggestions": False},
+    "memory": {"enableManagedAutoMemory": False},
+}
+
+GEMINI: Final = AgentRow(
+    name="gemini",
+    argv=("gemini", "--acp"),
+    install_hint="npm install -g @google/gemini-cli (Node 20 or newer)",
+    credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    settings=(
+        *("GEMINI_MODEL", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION"),
+        *("GOOGLE_CLOUD_PROJECT", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", *_PROXIES),
+    ),
+    endpoints={"gemini": ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY")},
+    variables={
+        # It reads GEMINI_CLI_SYSTEM_SETTINGS_PATH only where the file and all folders above it are root's alone.
+        "GEMINI_CLI_HOME": {"home": {".gemini/settings.json": _GEMINI_SETTINGS}},
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "GEMINI_MODEL": "{model}",
+        "GEMINI_SYSTEM_MD": "{system_prompt_file}",
+        "NO_BROWSER": "1",
+    },
+    counts_turns=True,
+    errors=_HTTP_ERRORS,
+)
+
+OPENCODE: Final = AgentRow(
+    name="opencode",
+    argv=("opencode", "acp"),
+    install_hint="npm install -g opencode-ai",
+    required=("model",),  # its own choice is a model of opencode.ai, whatever keys it has
+    credentials=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"),
+    needs_one_credential=False,  # each belongs to a provider, and the model names the provider
+    settings=("ANTHROPIC_BASE_URL", "XDG_CONFIG_HOME", "XDG_DATA_HOME", *_PROXIES),
+    endpoints={"anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")},
+    variables={
+        "OPENCODE_CONFIG_CONTENT": {
+            "autoupdate": False,
+            "share": "disabled",
+            "model": "{model}",
+            "small_model": "{model}",
+            "permission": "ask",
+            "default_agent": "ao",
+            "agent": {
+                "ao": {"mode": "primary", "prompt": "{{file:{system_prompt_file}}}"},
+                "title": {"disable": True},
+            },
+            "experimental": {"continue_loop_on_deny": True},
+            "provider": {"anthropic": {"options": {"baseURL": "{ANTHROPIC_BASE_URL}/v1"}}},
+        },
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+    },
+    resumes=True,
+    counts_turns=True,
+    errors=_HTTP_ERRORS,
+    unknown_session=('"service": "session"', "session not found"),
+)
+
+QWEN: Final = AgentRow(
+    name="qwen",
+    argv=("qwen", "--acp", "--bare", "--approval-mode=default", "--auth-type=openai"),
+    install_hint="npm install -g @qwen-code/qwen-code (Node 22 or newer)",
+    credentials=("OPENAI_API_KEY",),
+    settings=("OPENAI_BASE_URL", "OPENAI_MODEL", "QWEN_HOME", *_PROXIES),
+    endpoints={"openai-chat": ("OPENAI_BASE_URL", "OPENAI_API_KEY")},
+    variables={
+        "OPENAI_MODEL": "{model}",
+        "QWEN_CODE_SYSTEM_SETTINGS_PATH": {"file": _GEMINI_SETTINGS},
+        "QWEN_SYSTEM_MD": "{system_prompt_file}",
+        "QWEN_USAGE_STATISTICS_ENABLED": "false",  # with `--bare`, the settings are read after statistics are sent
+        "NO_BROWSER": "1",
+    },
+    resumes=True,
+    counts_turns=True,
+    errors=_HTTP_ERRORS,
+)
+
+ANY: Final = AgentRow(name="acp", required=("command",), errors=_HTTP_ERRORS)

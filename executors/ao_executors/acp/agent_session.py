@@ -1,0 +1,174 @@
+"""Start an agent and open a session in it: initialize, then a new session or an earlier one.
+
+Leaving the block of `opened_session` ends the agent and everything that it has started.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ao_executors import VERSION
+from ao_executors.acp.agent_failures import failure_of_refusal, patience_of
+from ao_executors.acp.agent_rows import DEFAULT_START_SECONDS, AgentRow
+from ao_executors.acp.launch import Launch
+from ao_executors.acp.mcp_check import usable_servers
+from ao_executors.core import RunFailed, Task
+from ao_executors.core.conversation import occupy
+from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in, shown
+from ao_executors.core.json_rpc import AgentRefused, Peer, Take, running
+from ao_executors.core.program import Program
+from ao_executors.vendors.agent_cli import earlier_session, temporary_folder
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Log, SessionBound
+
+PROTOCOL_VERSION: Final = 1
+"""In the draft of version 2 the response to `session/prompt` does not end the turn."""
+_STDERR_BYTES: Final = 16 * 1024
+_LEAVE_SHARE: Final = 0.1
+_TERMINATE_SHARE: Final = 0.3
+"""Parts of the clean-up time: until SIGTERM after the end of stdin, and until SIGKILL after that."""
+_INITIALIZE: Final[JsonDocument] = {
+    "protocolVersion": PROTOCOL_VERSION,
+    # No fs and no terminal: an agent works in the project directory with its own tools.
+    "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+    "clientInfo": {"name": "ao-acp-exec", "version": VERSION},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSession:
+    """An open session.
+
+    Args:
+        peer: The connection to the agent.
+        session_id: The agent's id of the session.
+        preface: The text that precedes the first message; empty if none does.
+    """
+
+    peer: Peer
+    session_id: str
+    preface: str
+
+
+@asynccontextmanager
+async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterator[AgentSession]:
+    """Open a session for a task, and emit `session_bound`.
+
+    Args:
+        agent: The row.
+        task: The task.
+        take: Receives the agent's notifications until the session is open. A loaded session replays its messages then.
+
+    Raises:
+        RunFailed: The agent cannot be started, is not logged in, differs from its row, or does not know the session; or
+            an MCP server is not available.
+    """
+    async with temporary_folder("ao-acp-") as folder:
+        launch = Launch.of(agent, task, Path(folder))
+        with ExitStack() as held:
+            earlier = earlier_session(task, "the agent")
+            if earlier is not None:
+                held.enter_context(occupy(f"acp {agent.name}", earlier))
+            async with running(_program(launch, task)) as peer:
+                peer.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
+                peer.take = take
+                opening = _Opening(agent, task, peer)
+                session_id, state = await _session_of(opening, launch, earlier)
+                if earlier is None:
+                    held.enter_context(occupy(f"acp {agent.name}", session_id))
+                task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
+                await _set_mode(opening, session_id, state)
+                yield AgentSession(peer, session_id, launch.preface if earlier is None else "")
+
+
+def _program(launch: Launch, task: Task) -> Program:
+    seconds = task.limits.clean_up_seconds
+    program = Program(
+        launch.argv,
+        cwd=task.project_dir,
+        env=launch.env,
+        stop_seconds=seconds * _TERMINATE_SHARE,
+        max_stderr_bytes=_STDERR_BYTES,
+        takes_input=True,
+    )
+    program.leave_seconds = seconds * _LEAVE_SHARE  # it exits by itself, so that its session is complete
+    return program
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """The requests before the first prompt."""
+
+    agent: AgentRow
+    task: Task
+    peer: Peer
+
+    async def ask(self, method: str, params: JsonDocument, *, continues: bool = False) -> JsonDocument:
+        """Return the result of a request, empty if it is null. Raises RunFailed for an error or silence."""
+        seconds = self.task.config.get("start_seconds", DEFAULT_START_SECONDS)
+        try:
+            return await self.peer.call(method, params, as_object, patience_of("start_seconds", seconds))
+        except AgentRefused as error:
+            raise failure_of_refusal(self.agent, error, continues=continues) from error
+
+    def differs(self, what: str) -> RunFailed:
+        """Return the failure for an agent that cannot do what the run needs."""
+        message = f"the agent {what}; install the version that the documentation of ao-{self.agent.name}-exec names"
+        return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
+
+
+async def _session_of(opening: _Opening, launch: Launch, earlier: str | None) -> tuple[str, JsonDocument]:
+    """Return the id of a new session or of the `earlier` one, and its state."""
+    agent, task = opening.agent, opening.task
+    if task.invocation.limits.max_turns is not None and not agent.takes("max_turns"):
+        task.events.warn("limits.max_turns is not kept: the protocol does not tell how often the agent asks its model")
+    told = await opening.ask("initialize", _INITIALIZE)
+    if told.get("protocolVersion") != PROTOCOL_VERSION:
+        version = told.get("protocolVersion")
+        raise opening.differs(f"answers with protocolVersion {shown(version)}, and {PROTOCOL_VERSION} is expected")
+    capabilities = as_object(told.get("agentCapabilities"))
+    servers = await usable_servers(agent, task, as_object(capabilities.get("mcpCapabilities")))
+    params: JsonDocument = {"cwd": str(task.project_dir), "mcpServers": servers}
+    if launch.meta is not None:
+        params["_meta"] = launch.meta
+    continuing = _method_to_continue(capabilities)
+    if earlier is None:
+        state = await opening.ask("session/new", params)
+        session_id = state.get("sessionId")
+        if not isinstance(session_id, str) or not session_id:
+            raise opening.differs(f"answered session/new without a sessionId, but with {shown(state)}")
+        if agent.resumes and continuing is None:
+            task.events.warn("the agent can neither resume nor load a session: this one cannot be continued")
+    else:
+        if continuing is None:
+            raise opening.differs("can neither resume nor load a session")
+        session_id = earlier
+        state = await opening.ask(continuing, {**params, "sessionId": earlier}, continues=True)
+    return session_id, state
+
+
+def _method_to_continue(capabilities: JsonDocument) -> str | None:
+    if as_object(capabilities.get("sessionCapabilities")).get("resume") is not None:
+        return "session/resume"
+    return "session/load" if capabilities.get("loadSession") is True else None
+
+
+async def _set_mode(opening: _Opening, session_id: str, state: JsonDocument) -> None:
+    """Switch to the configured mode, else to the mode of the row: in others an agent may decide permissions itself."""
+    wanted = opening.task.config.get("mode", opening.agent.mode)
+    if wanted is None:
+        return
+    modes = as_object(state.get("modes"))
+    options = state.get("configOptions")
+    option = next((one for one in objects_in(options) if one.get("category") == "mode"), {})
+    if wanted in (one.get("id") for one in objects_in(modes.get("availableModes"))):
+        if modes.get("currentModeId") != wanted:
+            await opening.ask("session/set_mode", {"sessionId": session_id, "modeId": wanted})
+    elif wanted in (one.get("value") for one in objects_in(option.get("options"))):
+        if option.get("currentValue") != wanted:
+            params = {"sessionId": session_id, "configId": option.get("id"), "value": wanted}
+            await opening.ask("session/set_config_option", params)
+    else:
+        raise opening.differs(f"has no session mode {wanted!r}")

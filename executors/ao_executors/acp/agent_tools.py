@@ -1,0 +1,111 @@
+"""The tool calls of an agent as `tool_started` and `tool_finished`.
+
+An agent reports a call in cumulative updates, and may learn its input after it has begun. So the start is written
+when the input is known, when the call runs, or when a permission for it is asked.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ao_executors.core import Emitter
+from ao_executors.core.foreign_json import JsonDocument, as_object
+
+_BEGUN: Final = ("in_progress", "completed", "failed")
+_NAME_CHARACTERS: Final = 200
+
+
+@dataclass(slots=True)
+class _Call:
+    call_id: str
+    known: JsonDocument = field(default_factory=dict)
+    is_finished: bool = False
+    why_denied: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The tool's own name if the agent gives it, else the kind of the tool. A title is a sentence for people."""
+        meta = as_object(self.known.get("_meta"))
+        named = [self.known.get("name"), meta.get("toolName")]
+        named += [as_object(part).get("toolName") for part in meta.values()]
+        given = [*named, self.known.get("kind"), self.known.get("title"), "tool"]
+        return next(str(name) for name in given if name)[:_NAME_CHARACTERS]
+
+    @property
+    def tool_input(self) -> Any:  # noqa: ANN401  # any JSON
+        title = self.known.get("title")
+        return self.known.get("rawInput") or ({"title": title} if title else None)
+
+    @property
+    def output(self) -> Any:  # noqa: ANN401  # any JSON
+        texts = self.texts
+        return self.known.get("rawOutput") if self.known.get("rawOutput") is not None else "\n".join(texts) or None
+
+    @property
+    def texts(self) -> list[str]:
+        blocks = self.known.get("content")
+        contents = [as_object(as_object(block).get("content")) for block in blocks] if isinstance(blocks, list) else []
+        return [content["text"] for content in contents if isinstance(content.get("text"), str)]
+
+
+class AgentTools:
+    """The tool calls of a run."""
+
+    def __init__(self, events: Emitter) -> None:
+        self.last_denial: str | None = None
+        """Why the last call of the run that was denied was denied."""
+        self.is_cancelled = False
+        """True once the turn is cancelled: what fails then was cancelled."""
+        self._events = events
+        self._calls: dict[str, _Call] = {}
+
+    def take(self, update: JsonDocument) -> None:
+        """Take a `tool_call`, a `tool_call_update`, or the call in a permission request."""
+        call_id = update.get("toolCallId")
+        if not isinstance(call_id, str) or not call_id:
+            return
+        call = self._calls.setdefault(call_id, _Call(call_id))
+        if call.is_finished:
+            return
+        call.known |= {name: value for name, value in update.items() if value not in (None, {}, [], "")}
+        status = call.known.get("status")
+        if call.known.get("rawInput") or status in _BEGUN:
+            self._start(call)
+        if status == "completed":
+            self._finish(call, "completed", tool_output=call.output)
+        elif status == "failed":
+            error = call.output if isinstance(call.output, str) else "\n".join(call.texts) or None
+            self._finish(call, "cancelled" if self.is_cancelled else "failed", error=error)
+
+    def start(self, call_id: object) -> None:
+        """Write the start of a call whose permission is asked, if it is not written."""
+        if call := self._calls.get(str(call_id)):
+            self._start(call)
+
+    def input_of(self, call_id: object) -> object:
+        """Return the input of a call as far as it is known."""
+        call = self._calls.get(str(call_id))
+        return call.tool_input if call else None
+
+    def deny(self, call_id: object, reason: str) -> None:
+        """Record that a call is not allowed, so that its end is `denied`. The agent may report no end of it."""
+        self.last_denial = reason
+        if (call := self._calls.get(str(call_id))) and not call.is_finished:
+            call.why_denied = reason
+
+    def close(self, status: str, reason: str) -> None:
+        """End the calls of a turn that has ended: those that were denied, and others with `status`."""
+        for call in self._calls.values():
+            if not call.is_finished:
+                self._start(call)
+                if call.why_denied is None and status == "failed":
+                    self._events.warn(f"{call.name}: {reason}: {call.tool_input}"[:1000])
+                self._finish(call, status, error=reason)
+
+    def _start(self, call: _Call) -> None:
+        self._events.start_tool(call.call_id, call.name, call.tool_input)
+
+    def _finish(self, call: _Call, status: str, **outcome: object) -> None:
+        call.is_finished = True
+        if call.why_denied is not None:
+            status, outcome = "denied", {"error": call.why_denied}
+        self._events.finish_tool(call.call_id, status, tool_input=call.tool_input, **outcome)

@@ -1,0 +1,170 @@
+"""Perform one run: open a session, and ask in it until the answer is valid. What the agent sends becomes events."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from ao_executors.acp.agent_failures import failure_of_refusal, patience_of
+from ao_executors.acp.agent_messages import AgentMessages
+from ao_executors.acp.agent_permissions import CANCELLED, AgentPermissions
+from ao_executors.acp.agent_rows import DEFAULT_IDLE_SECONDS, AgentRow
+from ao_executors.acp.agent_session import AgentSession, opened_session
+from ao_executors.acp.agent_tools import AgentTools
+from ao_executors.acp.agent_usage import RunUsage
+from ao_executors.core import Answer, RunFailed, Task, converse
+from ao_executors.core.foreign_json import JsonDocument, as_object, shown
+from ao_executors.core.json_rpc import AgentRefused, ignore
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Result, Usage
+
+_DRAIN_SHARE: Final = 0.25
+"""The part of the clean-up time in which a cancelled agent ends its turn."""
+_PROMPT: Final = "session/prompt"
+
+
+async def perform_in_session(agent: AgentRow, task: Task) -> Result:
+    """Perform a task in a session of an agent.
+
+    Raises:
+        RunFailed: The session could not be opened, or gave no valid answer.
+    """
+    usage = RunUsage(counts_turns=agent.counts_turns, is_new=task.invocation.mode == "start")
+
+    async def watch(method: str, params: JsonDocument) -> None:
+        """Take only the cost from what is sent before the first prompt: the rest is a replay."""
+        if method == "session/update":
+            usage.take_update(as_object(params.get("update")))
+
+    async with opened_session(agent, task, watch) as session:
+        return await converse(task, AgentConversation(agent, task, session, usage))
+
+
+class AgentConversation:
+    """A `Model`: a session of an agent, for one run."""
+
+    def __init__(self, agent: AgentRow, task: Task, session: AgentSession, usage: RunUsage) -> None:
+        config = task.config
+        self._patience = patience_of("idle_seconds", config.get("idle_seconds", DEFAULT_IDLE_SECONDS))
+        self._agent = agent
+        self._task = task
+        self._session = session
+        self._usage = usage
+        holds_back, streams = task.contract is not None, config.get("streaming", True)
+        self._messages = AgentMessages(task.events, holds_back=holds_back, streams=streams)
+        self._tools = AgentTools(task.events)
+        self._permissions = AgentPermissions(task, self._tools)
+        self._preface = session.preface
+
+    async def ask(self, text: str) -> Answer:
+        """Send a prompt and wait for the end of the turn.
+
+        Raises:
+            RunFailed: The turn ended without an answer.
+        """
+        prompt = [{"type": "text", "text": f"{self._preface}{text}"}]
+        self._preface = ""
+        self._messages.begin_turn()
+        self._usage.begin()
+        peer = self._session.peer
+        peer.take = peer.reply = ignore
+        await peer.serve_received()  # it belongs to no turn
+        peer.take, peer.reply = self._take, self._reply
+        try:
+            response = await self._response_to({"sessionId": self._session.session_id, "prompt": prompt})
+            self._usage.take_response(response)
+        finally:  # a turn that failed has used something, too
+            if self._usage.is_known:
+                self._task.events.emit(Usage(**self._usage.figures().model_dump()))
+        self._tools.close("failed", "the turn ended, and the agent did not report the end of the call")
+        answer = self._messages.end(end_of_turn(response))
+        if not answer.text and self._tools.last_denial is not None:  # some agents end a turn like this
+            message = f"the agent ended its turn without an answer after a denied tool call: {self._tools.last_denial}"
+            raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller")
+        return answer
+
+    async def _response_to(self, params: JsonDocument) -> JsonDocument:
+        """Return the response to a prompt. If it does not come, the turn is cancelled."""
+        peer = self._session.peer
+        request_id = peer.send(_PROMPT, params)
+        try:
+            return await peer.response(request_id, _PROMPT, as_object, self._patience)
+        except AgentRefused as error:
+            failure = failure_of_refusal(self._agent, error)
+            if failure.error_type is not ErrorType.OUTPUT_TRUNCATED:
+                raise failure from error
+            # Claude's agent answers with an error where the protocol has a stop reason.
+            return {"stopReason": "max_tokens"}
+        except BaseException:  # a cancellation, too
+            if peer.is_alive:
+                await self._cancel(request_id)
+            raise
+
+    async def _cancel(self, request_id: int) -> None:
+        """Cancel the turn and wait for its end, for a part of the clean-up time."""
+        peer = self._session.peer
+        seconds = self._task.limits.clean_up_seconds * _DRAIN_SHARE
+        self._permissions.is_cancelled = self._tools.is_cancelled = True
+        with suppress(RunFailed, TimeoutError):
+            async with asyncio.timeout(seconds):
+                peer.notify("session/cancel", {"sessionId": self._session.session_id})
+                peer.answer_open_requests(CANCELLED)
+                await peer.response(request_id, _PROMPT, as_object)
+        self._tools.close("cancelled", "the turn was cancelled")
+
+    async def _take(self, method: str, params: JsonDocument) -> None:
+        if method == "session/update" and params.get("sessionId") == self._session.session_id:
+            self._take_update(as_object(params.get("update")))
+
+    async def _reply(self, method: str, params: JsonDocument) -> JsonDocument | None:
+        if method != "session/request_permission":
+            return None
+        self._messages.end_message()
+        return await self._permissions.answer(params)
+
+    def _take_update(self, update: JsonDocument) -> None:
+        match update.get("sessionUpdate"):
+            case "agent_message_chunk":
+                self._usage.take_update(update)
+                self._messages.add_chunk(update)
+            case "tool_call" | "tool_call_update":
+                self._messages.end_message()
+                self._tools.take(update)
+            case "usage_update":
+                self._usage.take_update(update)
+                self._keep_budget()
+
+    def _keep_budget(self) -> None:
+        """End the run if it costs more than `limits.max_cost_usd`. Some agents do not tell the cost."""
+        limit, cost = self._task.invocation.limits.max_cost_usd, self._usage.figures().cost_usd
+        if limit is not None and cost is not None and cost > limit:
+            message = f"the run has cost ${cost:g}, and limits.max_cost_usd is {limit:g}"
+            raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
+
+
+def end_of_turn(response: JsonDocument) -> str:
+    """Return the stop reason of a turn that ended with an answer: `end_turn` or `max_tokens`.
+
+    Args:
+        response: The result of `session/prompt`. In version 1 it is the end of the turn; text alone is none.
+
+    Raises:
+        RunFailed: The turn ended without an answer, or there is no stop reason.
+    """
+    match response.get("stopReason"):
+        case "end_turn":
+            return "end_turn"
+        case "max_tokens":
+            return "max_tokens"
+        case "refusal":
+            raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
+        case "max_turn_requests":
+            message = "the turn reached the agent's limit of model requests; raise it in the agent's configuration"
+            raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
+        case "cancelled":
+            message = (
+                "the agent cancelled the turn, which nobody had asked for; a permission that was denied may do that"
+            )
+            raise RunFailed(ErrorType.TOOL_FAILED, message, origin="tool")
+        case unknown:
+            message = f"the agent ended the turn with stopReason {shown(unknown)}, which the protocol does not have"
+            raise RunFailed(ErrorType.INTERNAL_ERROR, message, origin="provider")

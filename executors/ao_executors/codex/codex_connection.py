@@ -1,0 +1,363 @@
+"""A thread of the app server: it receives prompts and returns answers; its other notifications become events.
+
+Errors of the CLI and the API become failures of the protocol (SPEC 6).
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ao_executors.codex.approvals import Approvals, deny
+from ao_executors.codex.codex_api_errors import CodexRetries, failure_of
+from ao_executors.codex.codex_arguments import MCP_SECONDS, thread_parameters
+from ao_executors.codex.codex_process import START, RetryLog
+from ao_executors.codex.codex_turn import CodexMessages, CodexTools
+from ao_executors.codex.strict_schema import strict_schema
+from ao_executors.core import Answer, RunContext, RunFailed, Task
+from ao_executors.core.described import lowest
+from ao_executors.core.executor import refused
+from ao_executors.core.foreign_json import JsonDocument, UnreadableMessage, readable, shown, text_of
+from ao_executors.core.json_rpc import AgentRefused, Peer
+from ao_executors.vendors.agent_cli import earlier_session
+from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
+from ao_protocol.contracts import JsonFormat, Strategy, native_schema
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Log, SessionBound
+
+_INTERRUPT_SECONDS: Final = 3.0
+_TOKENS_TOLD: Final = "thread/tokenUsage/updated"
+_UNKNOWN_SESSION: Final = ("no rollout found", "invalid session id", "thread not found", "not found for thread")
+_BUSY: Final = "already has an active writer"
+_FREE_SECONDS: Final = 1.5
+_POLL_SECONDS: Final = 0.1
+_ATTEMPT: Final = re.compile(r"(\d+)/\d+")
+_REFUSED_SCHEMA: Final = ("invalid_json_schema", "Invalid schema for response_format")
+_OVER: Final = frozenset({"ready", "failed", "cancelled"})
+
+
+@asynccontextmanager
+async def connection(context: RunContext, server: Peer, log: RetryLog) -> AsyncIterator["CodexConnection"]:
+    """Start or resume a thread of a running app server.
+
+    Raises:
+        RunFailed: The CLI ended, does not know the session, or a required MCP server is not available.
+    """
+    early = _Early()
+    server.take, server.reply = early.take, deny
+    configured = await server.call("config/read", {}, lambda told: [*(told["config"].get("mcp_servers") or {})], START)
+    bound = await _open_thread(context, server, configured)
+    unavailable = await _unavailable_servers(context, server, early)
+    yield CodexConnection(server, log, bound, unavailable, early)
+
+
+@dataclass
+class _Early:
+    """What the server tells outside of a turn."""
+
+    total_tokens: JsonDocument = field(default_factory=dict)
+    """The tokens of the thread so far, earlier runs included."""
+    faults: dict[str, str | None] = field(default_factory=dict)
+    """The MCP servers whose start is over: why one does not run; None if it runs."""
+
+    async def take(self, method: str, params: JsonDocument) -> None:
+        """Take a notification."""
+        if method == _TOKENS_TOLD:
+            self.total_tokens = params["tokenUsage"]["total"]
+        elif method == "mcpServer/startupStatus/updated" and params["status"] in _OVER:
+            is_ready = params["status"] == "ready"
+            self.faults[params["name"]] = None if is_ready else text_of(params.get("error") or params["status"])
+
+
+async def _open_thread(context: RunContext, server: Peer, configured: Iterable[str]) -> SessionBound:
+    parameters = thread_parameters(context, configured)
+    session = earlier_session(context, "the CLI")
+    if session is None:
+        return await _bound(context, server, "thread/start", parameters | {"experimentalRawEvents": True})
+    return await _bound(context, server, "thread/resume", parameters | {"threadId": session, "excludeTurns": True})
+
+
+async def _bound(context: RunContext, server: Peer, method: str, parameters: JsonDocument) -> SessionBound:
+    """Open a thread. A session whose process was just killed is free a moment later."""
+    loop = asyncio.get_running_loop()
+    busy_until = loop.time() + _FREE_SECONDS
+    folder = str(context.project_dir)
+    while True:
+        try:
+            return await server.call(
+                method,
+                parameters,
+                lambda told: SessionBound(
+                    project_dir=folder, executor_session_id=told["thread"]["id"], model=told.get("model")
+                ),
+                START,
+            )
+        except AgentRefused as error:
+            told = error.told
+        if _BUSY not in told or loop.time() > busy_until:
+            raise _refusal(context, method, told)
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _refusal(context: RunContext, method: str, told: str) -> RunFailed:
+    if any(words in told for words in _UNKNOWN_SESSION):
+        return refused(ErrorType.SESSION_NOT_FOUND, f"the CLI has no such session ({told}); start a new one")
+    if _BUSY in told:
+        message = f"another run is using the session ({told}); retry when it has ended"
+        return RunFailed(ErrorType.SESSION_BUSY, message, origin="caller")
+    if context.config.get("codex_config"):
+        message = f"executor_config.codex_config: the CLI does not take it: {told}"
+        return refused(ErrorType.INVALID_EXECUTOR_CONFIG, message)
+    return RunFailed(ErrorType.INTERNAL_ERROR, f"{method}: {told}", origin="environment")
+
+
+async def _unavailable_servers(context: RunContext, server: Peer, early: _Early) -> dict[str, str]:
+    """Wait for the MCP servers of the blueprint; return the reasons of those that are unavailable and not required.
+
+    Raises:
+        RunFailed: A required server is unavailable (`mcp_server_unavailable`); `details.servers` has the reasons.
+    """
+    wanted = blueprint_servers(context.invocation)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(MCP_SECONDS + 5):
+            await server.serve_until(lambda: wanted.keys() <= early.faults.keys())
+    return unavailable_servers(wanted, {name: early.faults.get(name, "did not start in time") for name in wanted})
+
+
+@dataclass
+class CodexConnection:
+    """A thread of a running app server, for one conversation at a time."""
+
+    server: Peer
+    log: RetryLog
+    bound: SessionBound
+    unavailable: dict[str, str]
+    """The MCP servers without which runs continue, and why they are not available."""
+    early: _Early
+    is_lost: bool = False
+    """True if a turn did not stop after an interrupt."""
+
+    @property
+    def is_alive(self) -> bool:
+        """False if the CLI has ended or does not react."""
+        return self.server.is_alive and not self.is_lost
+
+    @asynccontextmanager
+    async def conversation(self, task: Task) -> AsyncIterator["CodexConversation"]:
+        """Begin a run's conversation in the thread.
+
+        Raises:
+            RunFailed: The CLI ended.
+        """
+        self.server.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
+        task.events.emit(self.bound)
+        warn_of_unavailable(task.events, self.unavailable)
+        if task.invocation.limits.max_cost_usd is not None:
+            task.events.warn("limits.max_cost_usd is not kept: the CLI reports tokens and no cost; use max_turns")
+        if task.invocation.mode == "resume":
+            # The server reports some calls of a resumed thread nowhere, see `CodexTools`.
+            task.events.may_have_changed_something = True
+        codex = CodexConversation(self, task)
+        self.server.take, self.server.reply = codex.take, codex.approvals
+        try:
+            yield codex
+        finally:
+            self.server.take, self.server.reply = self.early.take, deny
+            if task.limits.takes_turns and self.is_alive:
+                await self._end_terminals()
+
+    async def _end_terminals(self) -> None:
+        """End the commands that still run: a run leaves nothing behind."""
+        try:
+            async with asyncio.timeout(_INTERRUPT_SECONDS):
+                await self.server.call(
+                    "thread/backgroundTerminals/clean", {"threadId": self.bound.executor_session_id}, bool
+                )
+        except (RunFailed, TimeoutError):
+            self.is_lost = True
+
+
+class CodexConversation:
+    """A `Model` for one run: a thread of the app server."""
+
+    def __init__(self, connection: CodexConnection, task: Task) -> None:
+        self._connection = connection
+        self._server = connection.server
+        self._task = task
+        self._tools = CodexTools(task.events)
+        self.approvals = Approvals(task.inputs, self._tools.deny)
+        self._retries = CodexRetries.of(task.config)
+        self._is_native = task.contract is not None and task.contract.strategy is Strategy.NATIVE
+        self._turn_id = ""
+        self._is_active = False
+        self._is_interrupted = False
+        self._turn: JsonDocument | None = None
+        self._answers = 0
+        self._calls_before = 0
+        streams = task.config.get("streaming", True)
+        self._transcript = CodexMessages(task.events, holds_back=task.contract is not None, streams=streams)
+        self._max_answers = lowest(task.config.get("max_turns"), task.invocation.limits.max_turns)
+
+    async def ask(self, text: str) -> Answer:
+        """Send a user message and wait for the end of the turn.
+
+        Raises:
+            RunFailed: The API, a limit or the CLI ended the turn without an answer.
+        """
+        self._transcript.begin_turn()
+        self._turn_id, self._turn, self._is_active, self._answers = "", None, False, 0
+        prompt = [{"type": "text", "text": text, "text_elements": []}]
+        thread, schema = self._connection.bound.executor_session_id, self._native_schema()
+        request = self._server.send("turn/start", {"threadId": thread, "input": prompt, "outputSchema": schema})
+        try:
+            self._turn_id = await self._server.response(request, "turn/start", _id_of_turn)
+            await self._server.serve_until(lambda: self._turn is not None)
+        except AgentRefused:
+            raise
+        except BaseException:  # a cancellation, too
+            if self._server.is_alive:
+                await self._interrupt(request)
+            raise
+        with readable(self._server.name, "turn/completed", self._turn):
+            return self._end_turn(self._turn or {})
+
+    def _native_schema(self) -> dict[str, Any] | None:
+        contract = self._task.contract
+        if contract is None or not self._is_native or not isinstance(contract.format, JsonFormat):
+            return None
+        return strict_schema(native_schema(contract.format.schema).document)
+
+    async def _interrupt(self, request: int) -> None:
+        """Interrupt a turn, which may only be starting, and its tools."""
+        self._is_interrupted = True
+        try:
+            async with asyncio.timeout(_INTERRUPT_SECONDS):
+                if not self._turn_id:
+                    self._turn_id = await self._server.response(request, "turn/start", _id_of_turn)
+                # Until the turn is active, the server refuses an interrupt.
+                await self._server.serve_until(lambda: self._is_active or self._turn is not None)
+                turn = {"threadId": self._connection.bound.executor_session_id, "turnId": self._turn_id}
+                with suppress(AgentRefused):  # it has just ended by itself
+                    await self._server.call("turn/interrupt", turn, bool)
+                await self._server.serve_until(lambda: self._turn is not None)
+        except (RunFailed, TimeoutError):
+            self._connection.is_lost = True
+
+    async def take(self, method: str, params: JsonDocument) -> None:
+        """Take a notification of the server: those of the turn become events."""
+        if self._turn_id not in (params.get("turnId"), (params.get("turn") or {}).get("id")):
+            await self._take_other(method, params)
+        elif method == "turn/started":
+            self._is_active = True
+        elif method == "turn/completed":
+            self._turn = {**params["turn"]}
+        elif method == _TOKENS_TOLD:
+            if self._count_tokens(params["tokenUsage"]) and not self._is_interrupted:
+                self._count_answer()
+        elif not self._is_interrupted:
+            await self._take_event(method, params)
+
+    async def _take_other(self, method: str, params: JsonDocument) -> None:
+        """Take a notification that names another turn, or none."""
+        thread = params.get("threadId")
+        is_of_thread = not isinstance(thread, str) or thread == self._connection.bound.executor_session_id
+        if method == "turn/completed" and is_of_thread:
+            why = f"its turn is not {shown(self._turn_id)}, which is the one of the thread"
+            raise UnreadableMessage(self._server.name, method, f"{why}: {shown(params)}")
+        await self._connection.early.take(method, params)  # the total of an earlier run comes after a resume
+
+    async def _take_event(self, method: str, params: JsonDocument) -> None:
+        match method:
+            case "item/agentMessage/delta":
+                self._transcript.add_piece(params["itemId"], params["delta"])
+            case "item/started":
+                self._start(params["item"])
+            case "item/completed":
+                self._finish(params["item"])
+            case "rawResponseItem/completed":
+                self._take_raw(params["item"])
+            case "error" if params["willRetry"]:
+                await self._retry(params["error"])
+
+    def _start(self, item: JsonDocument) -> None:
+        before = len(self._task.events.known_tools)
+        self._tools.start_item(item)
+        if len(self._task.events.known_tools) > before:
+            self._transcript.show()
+
+    def _finish(self, item: JsonDocument) -> None:
+        if item["type"] == "agentMessage":
+            self._transcript.add_message(item["id"], item["text"], is_commentary=item.get("phase") == "commentary")
+        else:
+            self._tools.finish_item(item)
+
+    def _take_raw(self, raw: JsonDocument) -> None:
+        if raw["type"].endswith("_call"):
+            self._transcript.show()
+        self._tools.start_call(raw)
+        self._tools.finish_call(raw)
+
+    async def _retry(self, error: JsonDocument) -> None:
+        self._transcript.abandon()
+        attempt = _ATTEMPT.search(error["message"])
+        delay = await self._connection.log.next_delay()
+        self._task.events.emit(self._retries.scheduled(error, int(attempt[1]) if attempt else 1, delay))
+
+    def _count_tokens(self, told: JsonDocument) -> bool:
+        """Count the tokens of the newest answer; return False if they are counted already.
+
+        The difference of two totals would not do: after the compaction of a session, its resume begins without one.
+        """
+        early = self._connection.early
+        before, early.total_tokens = early.total_tokens, told["total"]
+        if told["total"] == before:  # the server repeats itself around a compaction
+            return False
+        last = told["last"]
+        cached, written = last.get("cachedInputTokens", 0), last.get("cacheWriteInputTokens", 0)
+        self._task.events.add_usage(
+            {
+                "input_tokens": max(0, last.get("inputTokens", 0) - cached - written),
+                "output_tokens": last.get("outputTokens", 0),
+                "cache_read_input_tokens": cached,
+                "cache_creation_input_tokens": written,
+            }
+        )
+        return True
+
+    def _count_answer(self) -> None:
+        """Count an answer of the model.
+
+        Raises:
+            RunFailed: The model answered as often as it may, and has not finished.
+        """
+        self._transcript.end_response()
+        self._answers += 1
+        calls = len(self._task.events.known_tools)
+        has_called, self._calls_before = calls > self._calls_before, calls
+        if self._max_answers is not None and has_called and self._answers >= self._max_answers:
+            message = f"the model answered {self._answers} times and has not finished (max_turns {self._max_answers})"
+            raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
+
+    def _end_turn(self, turn: JsonDocument) -> Answer:
+        if turn["status"] == "completed":
+            return self._transcript.end("end_turn", is_native=self._is_native)
+        error = turn.get("error") or {"message": f"the turn was {shown(turn['status'])}"}
+        failed = failure_of(error, self._retries.after)
+        if failed.error_type is ErrorType.OUTPUT_TRUNCATED:
+            return self._transcript.end("max_tokens", is_native=self._is_native)
+        if self._is_native and any(words in error["message"] for words in _REFUSED_SCHEMA):
+            message = (
+                f"the provider does not take this schema as native output ({failed.message}); use another strategy"
+            )
+            missing = {"missing": ["output_schema.strategies:native"]}
+            raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, missing)
+        raise failed
+
+
+def _id_of_turn(told: JsonDocument) -> str:
+    turn_id = told["turn"]["id"]
+    if not isinstance(turn_id, str) or not turn_id:
+        raise TypeError("expected a text that is not empty")
+    return turn_id

@@ -1,0 +1,182 @@
+"""Turn the app server's notifications of a turn into events: the model's messages and its tool calls."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from ao_executors.core import Answer, Emitter
+from ao_executors.core.foreign_json import read_json, text_of
+from ao_executors.core.message_stream import TurnMessages
+from ao_protocol.contracts import NativeOutput
+from ao_protocol.framing import NotIJson, decode_object
+
+_COMMAND: Final = "exec_command"
+_NAMES: Final = {
+    "commandExecution": _COMMAND,
+    "dynamicToolCall": "dynamic_tool_call",
+    "fileChange": "apply_patch",
+    "imageView": "view_image",
+    "mcpToolCall": "mcp",
+    "webSearch": "web_search",
+}
+"""The types of items that are tool calls, with the names of their tools."""
+_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
+_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+_STATUSES: Final = {"completed": "completed", "failed": "failed", "declined": "denied"}
+_REFUSED: Final = re.compile(r"approval policy is Never|.*rejected by user|.*approval required by policy", re.DOTALL)
+"""The CLI's answer to the model about a call that it does not allow (seen with 0.163)."""
+_FAILED: Final = re.compile(
+    r"unsupported call|failed to parse|.{0,200}Process exited with code [1-9]|(exec_command|write_stdin) failed",
+    re.DOTALL,
+)
+_RUNNING: Final = re.compile(r".{0,200}Process running with session ID", re.DOTALL)
+_DENIED: Final = (
+    "denied: it needs more than the sandbox allows, and nobody was asked; "
+    "executor_config: sandbox, writable_roots and network_access allow more"
+)
+
+
+class CodexMessages(TurnMessages):
+    """The messages of a turn. Those of one response of the API that are held back are one, except for commentary."""
+
+    def begin_turn(self) -> None:
+        """Forget the messages so far."""
+        super().begin_turn()
+        self._continues = False
+
+    def end_response(self) -> None:
+        """End a response of the API: the next message is another one."""
+        self._continues = False
+
+    def add_message(self, message_id: str, text: str, *, is_commentary: bool) -> None:
+        """Add a whole message."""
+        if not self._continues:
+            self.begin_message()
+        self.add(message_id, text)
+        self._continues = self.holds_back and not is_commentary
+
+    def show(self) -> None:
+        """Write what is held back of the message."""
+        super().show()
+        self._continues = False
+
+    def abandon(self) -> None:
+        """End the messages that a broken stream has cut off: the model is asked again."""
+        self.end_pieces()
+        self.begin_turn()
+
+    def end(self, stop_reason: str, *, is_native: bool) -> Answer:
+        """Return the last message of the turn, as structured output with `is_native` if it is JSON."""
+        answer = self.answer(stop_reason)
+        return replace(answer, native=_structured(answer.text)) if is_native else answer
+
+
+def _structured(text: str) -> NativeOutput | None:
+    try:
+        return NativeOutput(decode_object(text.encode(errors="replace")))
+    except NotIJson:  # the contract judges the text
+        return None
+
+
+class CodexTools:
+    """The tool calls in the server's notifications.
+
+    The server reports a call twice: as an item, and as the model's call and its output. The latter lacks the status,
+    and exists only in a thread that this process has started; the former is missing for calls that the CLI refuses, and
+    for some that the sandbox stops at once (seen with 0.163).
+    """
+
+    def __init__(self, events: Emitter) -> None:
+        self._events = events
+        self._denials: dict[str, str] = {}
+
+    def deny(self, call_id: str, reason: str) -> None:
+        """Note why a call is not allowed; the server reports its end."""
+        self._denials[call_id] = reason
+
+    def start_item(self, item: Mapping[str, Any]) -> None:
+        """Begin the tool call of an item, if it is one."""
+        if item["type"] in _NAMES:
+            self._events.start_tool(item["id"], _name_of(item), _input_of(item))
+
+    def start_call(self, raw: Mapping[str, Any]) -> None:
+        """Begin a call of the model."""
+        if raw["type"] in _CALLS:
+            namespace, name = raw.get("namespace"), raw["name"]
+            tool_input = _parsed(raw.get("arguments", raw.get("input")))
+            self._events.start_tool(raw["call_id"], f"{namespace}__{name}" if namespace else name, tool_input)
+
+    def finish_item(self, item: Mapping[str, Any]) -> None:
+        """End the tool call of an item, if it is one."""
+        if item["type"] not in _NAMES:
+            return
+        self.start_item(item)
+        status = _STATUSES.get(item.get("status", "completed"), "completed")
+        self._finish(item["id"], status, *_outcome_of(item, status))
+
+    def finish_call(self, raw: Mapping[str, Any]) -> None:
+        """End a call of the model by its output, if no item has ended it."""
+        if raw["type"] not in _OUTPUTS:
+            return
+        output = raw.get("output")
+        text = text_of(output)
+        name, _ = self._events.open_tools.get(raw["call_id"], ("", None))
+        if name == _COMMAND and _RUNNING.match(text):
+            return  # its item tells the end; without one it is open at the end of the run
+        if _REFUSED.match(text):
+            self._finish(raw["call_id"], "denied", None, _DENIED)
+        elif _FAILED.match(text):
+            self._finish(raw["call_id"], "failed", None, text)
+        else:
+            self._finish(raw["call_id"], "completed", output, None)
+
+    def _finish(self, call_id: str, status: str, output: object, error: str | None) -> None:
+        if status == "denied":
+            error = self._denials.get(call_id, error)
+        self._events.finish_tool(call_id, status, tool_output=output, error=error)
+
+
+def _name_of(item: Mapping[str, Any]) -> str:
+    match item["type"]:
+        case "mcpToolCall":
+            return f"mcp__{item['server']}__{item['tool']}"
+        case "dynamicToolCall":
+            return str(item["tool"])
+        case kind:
+            return _NAMES[kind]
+
+
+def _input_of(item: Mapping[str, Any]) -> Any:  # noqa: ANN401  # any JSON
+    match item["type"]:
+        case "commandExecution":
+            return {"cmd": item["command"], "workdir": item["cwd"]}
+        case "fileChange":
+            return {"changes": item["changes"]}
+        case "webSearch":
+            return {"query": item.get("query")}
+        case "imageView":
+            return {"path": item.get("path")}
+        case _:
+            return item.get("arguments")
+
+
+def _outcome_of(item: Mapping[str, Any], status: str) -> tuple[Any, str | None]:
+    """Return the output and the error of a finished item."""
+    if status == "denied":
+        return None, _DENIED
+    failure = "the call failed" if status == "failed" else None
+    match item["type"]:
+        case "commandExecution":
+            return item.get("aggregatedOutput") or "", failure and f"exit code {item.get('exitCode')}"
+        case "mcpToolCall":
+            return (item.get("result") or {}).get("content"), (item.get("error") or {}).get("message") or failure
+        case _:
+            return None, failure
+
+
+def _parsed(arguments: object) -> Any:  # noqa: ANN401  # any JSON
+    try:
+        return read_json(arguments) if isinstance(arguments, str) else arguments
+    except NotIJson:
+        return arguments

@@ -1,0 +1,94 @@
+"""Parts of a description: the capabilities of an executor, and the fields of its `executor_config`. Internal.
+
+Each function for a field returns its JSON Schema. Further keywords of the schema, such as `default`, can be given.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+Schema: TypeAlias = dict[str, Any]
+_Number = TypeVar("_Number", int, float)
+
+DEFAULT_MAX_API_RETRIES: Final = 4
+DEFAULT_MAX_RETRY_DELAY_SECONDS: Final = 60.0
+
+
+def capabilities(*names: str, strategies: Iterable[str]) -> dict[str, object]:
+    """Return the capabilities of an executor that has those that are named, and keeps contracts by the strategies."""
+    return {**dict.fromkeys(names, True), "output_schema": {"strategies": [*strategies], "formats": ["agent_response"]}}
+
+
+def fields(properties: Mapping[str, Schema], required: Iterable[str] = ()) -> Schema:
+    """Return the schema of a whole `executor_config`."""
+    needs = {"required": list(required)} if required else {}
+    return {"type": "object", **needs, "properties": dict(properties)}
+
+
+def field(kind: str, description: str, **keywords: object) -> Schema:
+    """Return the schema of a field of a JSON type."""
+    return {"type": kind, **keywords, "description": description}
+
+
+text = partial(field, "string")
+integer = partial(field, "integer")
+number = partial(field, "number")
+table = partial(field, "object")
+
+
+def name(description: str) -> Schema:
+    """Return the schema of a text that is not empty."""
+    return text(description, minLength=1)
+
+
+def path(description: str) -> Schema:
+    """Return the schema of an absolute path."""
+    return text(description, pattern="^/")
+
+
+def flag(description: str, *, default: bool) -> Schema:
+    """Return the schema of a boolean."""
+    return field("boolean", description, default=default)
+
+
+def choice(description: str, values: Iterable[str], **keywords: object) -> Schema:
+    """Return the schema of one of several texts."""
+    return {"enum": list(values), **keywords, "description": description}
+
+
+def array(description: str, items: Mapping[str, object], **keywords: object) -> Schema:
+    """Return the schema of a list."""
+    return field("array", description, items=dict(items), **keywords)
+
+
+def argv(description: str) -> Schema:
+    """Return the schema of a program and its arguments."""
+    return array(description, {"type": "string", "pattern": "^[^\\u0000]*$"}, minItems=1)
+
+
+def variables(of: str) -> Schema:
+    """Return the schema of environment variables that override others; `of` says for whom, and which."""
+    return table(f"Variables for {of}.", additionalProperties={"type": "string"})
+
+
+def lowest(*limits: _Number | None) -> _Number | None:
+    """Return the lowest of the limits that are given; None without one."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+STREAMING: Final = flag("Report text while the model writes it; never under an output contract.", default=True)
+MAX_TURNS: Final = integer("The lower of this and limits.max_turns applies.", minimum=1)
+
+
+def api_retries(also: str = "") -> dict[str, Schema]:
+    """Return the fields of a `RetryPolicy`. `also` is a sentence about another place that sets the number."""
+    return {
+        "max_api_retries": integer(
+            f"Number of retries after transient API errors.{also}", minimum=0, default=DEFAULT_MAX_API_RETRIES
+        ),
+        "max_retry_delay_seconds": number(
+            "If the API requests a longer wait, the run ends instead.",
+            minimum=0,
+            default=DEFAULT_MAX_RETRY_DELAY_SECONDS,
+        ),
+    }

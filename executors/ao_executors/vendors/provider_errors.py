@@ -1,0 +1,86 @@
+"""Errors of a model's provider: their error types, who caused them, and when a run ends instead of a retry."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ao_executors.core import RunFailed
+from ao_executors.core.described import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
+from ao_protocol.errors import RETRYABLE, ErrorType
+
+if TYPE_CHECKING:  # descriptions of agents need the error types before `run_started`
+    from ao_protocol.events import RetryScheduled
+
+_BY_STATUS: Final = {
+    401: ErrorType.AUTHENTICATION_FAILED,
+    402: ErrorType.QUOTA_EXCEEDED,
+    403: ErrorType.PERMISSION_DENIED,
+    404: ErrorType.MODEL_NOT_FOUND,
+    408: ErrorType.PROVIDER_UNAVAILABLE,
+    413: ErrorType.CONTEXT_WINDOW_EXCEEDED,
+    429: ErrorType.RATE_LIMITED,
+}
+CLAUDE_ERRORS: Final = {
+    "authentication_failed": ErrorType.AUTHENTICATION_FAILED,
+    "billing_error": ErrorType.QUOTA_EXCEEDED,
+    "rate_limit": ErrorType.RATE_LIMITED,
+    "model_not_found": ErrorType.MODEL_NOT_FOUND,
+    "max_output_tokens": ErrorType.OUTPUT_TRUNCATED,
+    "server_error": ErrorType.PROVIDER_UNAVAILABLE,
+    "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
+}
+"""By the name that the Claude CLI gives to an error."""
+_ORIGINS: Final = {
+    ErrorType.AUTHENTICATION_FAILED: "caller",
+    ErrorType.PERMISSION_DENIED: "caller",
+    ErrorType.LIMIT_EXCEEDED: "caller",
+    ErrorType.CONTEXT_WINDOW_EXCEEDED: "caller",
+    ErrorType.MODEL_NOT_FOUND: "caller",
+    ErrorType.SESSION_NOT_FOUND: "caller",
+    ErrorType.CONTENT_REFUSED: "model",
+    ErrorType.OUTPUT_TRUNCATED: "model",
+}
+
+
+def type_of_status(status: int) -> ErrorType:
+    """Return the error type for the HTTP status of a provider's answer."""
+    return _BY_STATUS.get(status, ErrorType.PROVIDER_UNAVAILABLE if status >= 500 else ErrorType.INTERNAL_ERROR)
+
+
+def origin_of(error_type: ErrorType) -> str:
+    """Return the `origin` of an error that a provider, or its program, has reported."""
+    return _ORIGINS.get(error_type, "provider")
+
+
+@dataclass(slots=True)
+class RetryPolicy:
+    """The decision on each retry that a program reports: continue or fail."""
+
+    max_retries: int
+    max_delay_seconds: float
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], usual_retries: int = DEFAULT_MAX_API_RETRIES) -> Self:
+        """Return the policy of a run's config."""
+        return cls(
+            config.get("max_api_retries", usual_retries),
+            config.get("max_retry_delay_seconds", DEFAULT_MAX_RETRY_DELAY_SECONDS),
+        )
+
+    @property
+    def cli_retries(self) -> int:
+        """The number of retries for the program: one more, because it reports a delay only with a retry."""
+        return self.max_retries + 1
+
+    def event_for(self, failed: RunFailed, attempt: int, delay_seconds: float) -> "RetryScheduled":
+        """Return the event for a retry after an error, which is given as the failure that it would be.
+
+        Raises:
+            RunFailed: The error is not transient, the retries are used up, or the delay is too long.
+        """
+        if failed.error_type not in RETRYABLE or attempt > self.max_retries or delay_seconds > self.max_delay_seconds:
+            raise failed
+        from ao_protocol.events import RetryError, RetryScheduled
+
+        error = RetryError(type=failed.error_type, message=failed.message)
+        return RetryScheduled(error=error, attempt=attempt, delay_seconds=delay_seconds)
