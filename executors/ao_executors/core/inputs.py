@@ -99,7 +99,7 @@ class Inputs:
 
     _events: Emitter
     is_open: bool
-    given: dict[str, Mapping[str, Any]]
+    given: dict[str, dict[str, Any]]
     when_parked: Callable[[], None] = lambda: None
     parked: list[dict[str, Any]] = field(default_factory=list)
     _waiting: "dict[str, tuple[InputRequest, asyncio.Future[Resolution]]]" = field(default_factory=dict)

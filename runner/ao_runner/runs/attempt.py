@@ -40,14 +40,28 @@ from ao_runner.store.records import RunRecord, timestamp
 
 if TYPE_CHECKING:
     from ao_runner.runs.conversation import Conversation
-    from ao_runner.runs.supervision import Sink, Supervision
+    from ao_runner.runs.supervision import Supervision
 
 SILENT_INTERVALS: Final = 6
 """An executor that sends heartbeats is stalled after this number of missed heartbeats (SPEC 11.2)."""
 Mark = Literal["described", "spawned", "first_event", "terminal", "reaped"]
 
 
-class Journal(Protocol):
+class Sink(Protocol):
+    """The destination of the events of a run."""
+
+    def relay(self, batch: Sequence[Relayed]) -> None:
+        """Accept events."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it cannot accept more for now."""
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once it can accept events again."""
+
+
+class Journal(Sink, Protocol):
     """The record of a run while it is performed."""
 
     def begin(self) -> None:
@@ -58,16 +72,6 @@ class Journal(Protocol):
 
     def note(self, sentence: str) -> None:
         """Record a note, which is not an event."""
-
-    def relay(self, batch: Sequence[Relayed]) -> None:
-        """Record events."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the journal cannot accept more events for now."""
-
-    def when_room(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once the journal can accept events again."""
 
     def end(self, record: RunRecord) -> Terminal:
         """Close the run, whose terminal event was relayed, and return that event."""
@@ -86,7 +90,7 @@ class AttemptContext:
     async def perform(
         self,
         invocation: JsonObject,
-        relay: Callable[[list[Relayed]], None] | None = None,
+        relay: Callable[[Sequence[Relayed]], None] | None = None,
         settle: Callable[[Terminal], Terminal] = lambda terminal: terminal,
     ) -> RunRecord:
         """Perform an attempt and return its record.
@@ -121,7 +125,7 @@ class _Attempt:
 
     context: AttemptContext
     invocation: JsonObject
-    sink: "Sink"
+    sink: Sink
     settle: Callable[[Terminal], Terminal]
 
     @property
@@ -233,7 +237,7 @@ class _Sink:
     """Pass events to the attempt's relay; the journal decides whether there is room for more."""
 
     journal: Journal
-    relay: Callable[[list[Relayed]], None]
+    relay: Callable[[Sequence[Relayed]], None]
 
     @property
     def is_full(self) -> bool:

@@ -32,7 +32,6 @@ from ao_protocol.contracts.enforcement import CUT_OFF, Assessment, assess, not_a
 from ao_protocol.errors import REFUSALS, ErrorType
 from ao_protocol.events import (
     Body,
-    Envelope,
     ErrorInfo,
     Failure,
     Heartbeat,
@@ -256,12 +255,12 @@ class ContractLoop:
         self._last_seq += 1
         if not isinstance(body, Heartbeat | Log):
             self._progress_seq = self._last_seq
-        if received is not None and received.body is body and self._is_ours(received.event.envelope):
+        if received is not None and received.body is body and self._is_ours(received):
             return received
         return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)
 
-    def _is_ours(self, envelope: Envelope) -> bool:
-        return (envelope.run_id, envelope.seq) == (self.identity.run_id, self._last_seq)
+    def _is_ours(self, received: Relayed) -> bool:
+        return received.seq == self._last_seq and received.document["run_id"] == self.identity.run_id
 
 
 def assessment_of(result: Result, contract: OutputContract) -> Assessment:
@@ -323,7 +322,7 @@ async def attempt_verified(context: AttemptContext, contract: OutputContract) ->
             refused_results.append(terminal)
         return settled
 
-    def relay(batch: list[Relayed]) -> None:
+    def relay(batch: Sequence[Relayed]) -> None:
         if claimed and batch and batch[-1].event_type == "result":
             held.append(batch.pop())
         context.journal.relay(batch)
@@ -367,7 +366,7 @@ async def retry_until_valid(context: AttemptContext, contract: OutputContract) -
         executor_session_id=ready.session.executor_session_id,
     )
 
-    def relay(batch: list[Relayed]) -> None:
+    def relay(batch: Sequence[Relayed]) -> None:
         journal.relay([told for item in batch for told in loop.receive(item)])
 
     began_at = time.monotonic()

@@ -210,7 +210,7 @@ class Conversation:
             if not is_usable:
                 return
         self.event_count += 1
-        received = Relayed.unread(document, whole, keeps_document=self._redaction is not None)
+        received = Relayed.unread(document, whole)
         if event_type in _TERMINALS:
             yield from self._end_run(received.body, received)  # type: ignore[arg-type]  # its type says so
         elif event_type == "run_started":
