@@ -492,11 +492,6 @@ def body_from_document(document: dict[str, JsonValue]) -> Body:
         return VendorEvent(event_type=event_type, fields=fields)
     model = BODIES.get(event_type) if isinstance(event_type, str) else None
     if model is None:
-        raise InvalidEvent(
-            event_type,
-            [
-                f"$.event_type: unknown event type {event_type!r}, expected one of "
-                f"{', '.join(BODIES)}, or a vendor's own `_vendor/name`"
-            ],
-        )
+        expected = f"expected one of {', '.join(BODIES)}, or a vendor's own `_vendor/name`"
+        raise InvalidEvent(event_type, [f"$.event_type: unknown event type {event_type!r}, {expected}"])
     return model.model_validate(document)
