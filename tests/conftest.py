@@ -41,73 +41,48 @@ StartModel = Callable[..., "ModelSimulator"]
 
 ROOT = Path(__file__).parents[1]
 STORY_SECONDS = 100.0
-NOT_THOROUGH = "not slow and not thorough"
+QUICK = "not slow and not thorough"
 """What pyproject.toml lets pytest choose."""
 THOROUGH = (
     "tests/conformance/",
     "tests/faults/",
     "tests/foreign_coordinator/",
     "tests/process/doors/",
-    "tests/process/executors/command/",
-    "tests/process/executors/examples/",
-    "tests/process/executors/http_bridge/",
-    "tests/process/executors/procedural/",
-    "tests/process/executors/scripted/",
+    "tests/process/executors/",
     "tests/process/runner/cli/",
     "tests/process/runner/outbox/",
     "tests/process/runner/postgres/",
-    "tests/process/runner/test_home.py",
-    "tests/process/runner/test_kept_contracts.py",
     "tests/process/runner/warm/",
     "tests/process/server/",
     "tests/real_cli/",
 )
-"""What takes most of the time: the README's command leaves it to .ci/run. A file that is named on the command line is
-run all the same, with `-m ""`."""
-
-
-SLOW = (
-    "tests/docs/test_recipe_temporal.py",
-    "tests/faults/fleet/",
-    "tests/faults/machine/",
-    "tests/faults/worker/",
-    "tests/process/executors/acp/",
-    "tests/process/executors/http_bridge/",
-    "tests/process/runner/cli/test_answers.py",
-    "tests/process/runner/cli/test_damaged_store.py",
-    "tests/process/runner/cli/test_remarks.py",
-    "tests/process/runner/cli/test_store_command.py",
-    "tests/process/runner/postgres/test_back_in_time.py",
-    "tests/process/runner/postgres/test_hints.py",
-    "tests/process/runner/postgres/test_server_faults.py",
-    "tests/process/server/test_callbacks.py",
-    "tests/process/server/test_drain.py",
-    "tests/process/server/test_oversight.py",
-    "tests/process/server/test_webhooks.py",
-    "tests/process/server/ui/test_agent_editor.py",
-    "tests/process/server/ui/test_live.py",
-    "tests/process/server/ui/test_looks.py",
-    "tests/real_cli/claude_code/test_clouds.py",
-    "tests/real_cli/claude_code/test_denied_tools.py",
-    "tests/real_cli/claude_code/test_lean_import.py",
-    "tests/real_cli/claude_code/test_usage_limit.py",
-)
-"""Faults and rarer situations, which .ci/weekly has time for."""
+"""What takes most of the time: the README's command leaves it to .ci/run."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import no file of which no test will run."""
+    """Import no file of a folder of which no test will run."""
     path = f"{collection_path.relative_to(ROOT)}/"
-    return True if config.option.markexpr == NOT_THOROUGH and path.startswith((*THOROUGH, *SLOW)) else None
+    return True if config.option.markexpr == QUICK and path.startswith(THOROUGH) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow or thorough, by its folder."""
+    """Mark as thorough what lies in a thorough folder and is not marked as slow where it stands."""
     for item in items:
-        if item.nodeid.startswith(SLOW):
-            item.add_marker(pytest.mark.slow)
-        elif item.nodeid.startswith(THOROUGH) and item.get_closest_marker("slow") is None:
+        if item.nodeid.startswith(THOROUGH) and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.thorough)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    """Tell who names tests of which none was run, because they are thorough or slow, how to run them."""
+    chosen = config.option.markexpr == QUICK and config.args_source is config.ArgsSource.ARGS
+    if not chosen or config.option.collectonly or exitstatus not in {0, 5}:
+        return
+    reports = [report for kind, of_kind in terminalreporter.stats.items() if kind != "deselected" for report in of_kind]
+    for argument in config.args:
+        path, *names = argument.split("::")
+        node = "::".join([os.path.relpath(config.invocation_params.dir / path, ROOT), *names])
+        if node != "." and not any(report.nodeid.startswith(node) for report in reports):
+            terminalreporter.write_line(f'{argument}: no test was run; to run thorough and slow tests, add -m ""')
 
 
 @pytest.hookimpl(tryfirst=True)

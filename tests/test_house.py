@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from ao_protocol.events import BODIES
@@ -16,6 +17,19 @@ MODULES = {
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 MAX_LINES = 500
+FOREIGN_SENTENCES = {
+    "executors/ao_executors/claude_code/claude_connection.py": "the CLI tells some failures on stderr only",
+    "executors/ao_executors/claude_code/claude_turn.py": "the CLI answers so at its output limit, as a message",
+    "executors/ao_executors/codex/codex_connection.py": "an error of the app server has no code of its own",
+    "executors/ao_executors/codex/codex_process.py": "the CLI tells it on stderr only",
+    "protocol/ao_protocol/written.py": "libyaml tells its limit of depth by a sentence only",
+    "runner/ao_lifeline/removal.py": "a line of cgroup.events",
+    "runner/ao_runner/outbox/outbox_file.py": "the SQL of the tables, as SQLite returns it",
+    "runner/ao_runner/outbox/owning.py": "the content of a file, which a person may read",
+    "runner/ao_runner/runs/attempt.py": "the step of a start, as a keeper in another process names it",
+    "runner/ao_runner/worker/metrics.py": "a request line of HTTP",
+}
+"""By module: why it compares sentences. All others decide by values."""
 SAYS_NOTHING = {"base", "common", "helpers", "manager", "misc", "util", "utils"}
 
 
@@ -82,6 +96,66 @@ def test_events_among_undecoded_lines_are_found_in_one_module() -> None:
     searched = re.compile(rf"""b(?:'"|"\\")({"|".join(BODIES)})\b""")
 
     assert [name for name, text in MODULES.items() if searched.search(text)] == []
+
+
+def test_nothing_decides_by_a_sentence_of_our_own() -> None:
+    trees = {name: ast.parse(text) for name, text in MODULES.items()}
+    constants = {_dotted(name): _constants_of(tree) for name, tree in trees.items()}
+    deciding = {name for name, tree in trees.items() if _compares_sentences(tree, constants, _dotted(name))}
+
+    assert deciding == FOREIGN_SENTENCES.keys()
+
+
+def _dotted(name: str) -> str:
+    """Return the name by which a module is imported."""
+    return ".".join(Path(name).with_suffix("").parts[1:])
+
+
+def _constants_of(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return the values that a module binds to names, without its functions and classes."""
+    found: dict[str, ast.expr] = {}
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign | ast.Assign) and node.value is not None:
+            targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+            found |= {target.id: node.value for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _compares_sentences(tree: ast.Module, constants: dict[str, dict[str, ast.expr]], module: str) -> bool:
+    """Return whether a comparison, `startswith` or `endswith` has an operand that is a text with a space inside."""
+    known = dict(constants[module])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            others = constants.get(node.module or "", {})
+            known |= {one.asname or one.name: others[one.name] for one in node.names if one.name in others}
+    operands: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            operands += [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            operands += node.args if node.func.attr in {"startswith", "endswith"} else []
+        elif isinstance(node, ast.MatchValue):
+            operands.append(node.value)
+    return any(" " in text.strip() for operand in operands for text in _texts_of(operand, known))
+
+
+def _texts_of(node: ast.expr, known: dict[str, ast.expr]) -> Iterator[str]:
+    """Yield the texts that an expression consists of, also by the names of constants."""
+    match node:
+        case ast.Constant(value=str() as text):
+            yield text
+        case ast.Constant(value=bytes() as text):
+            yield text.decode("latin-1")
+        case ast.JoinedStr(values=parts):
+            yield "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
+        case ast.Tuple(elts=parts) | ast.Set(elts=parts) | ast.List(elts=parts):
+            for part in parts:
+                yield from _texts_of(part, known)
+        case ast.Call(func=ast.Name(id="frozenset" | "set" | "tuple"), args=parts):
+            for part in parts:
+                yield from _texts_of(part, known)
+        case ast.Name(id=name) if name in known:
+            yield from _texts_of(known[name], {other: value for other, value in known.items() if other != name})
 
 
 def test_the_schemas_of_wire_documents_are_generated_from_the_models() -> None:

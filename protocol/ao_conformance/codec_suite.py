@@ -8,20 +8,18 @@ import os
 import shlex
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from ao_conformance.driver.leftovers import end_processes
 from ao_conformance.driver.process import Process, Start
 from ao_conformance.driver.transcript import OutputLine, Transcript, shown
-from ao_conformance.tally import KnownFailing, requirement_result
+from ao_conformance.matching import difference, short
+from ao_conformance.tally import KnownFailing, SuiteRun, requirement_result
 from ao_conformance.vectors import Document, Vector, requirements_by_id
-from ao_conformance.verdict import Finding, SuiteResult, TranscriptEntry, VectorResult, Verdict, worst
-from ao_protocol.short_text import shorten_with_length
+from ao_conformance.verdict import Finding, SuiteResult, TranscriptEntry, VectorResult, Verdict
 
 AS_SET: Final = frozenset({"problem_at"})
 """Names of fields whose lists are compared as sets: order and repetitions do not matter."""
@@ -32,8 +30,6 @@ LINGER_SECONDS: Final = 1.0
 MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 SPARE_LINES: Final = 1_000
 STDERR_SHOWN_BYTES: Final = 1_500
-SHOWN_CHARACTERS: Final = 200
-CONTEXT_CHARACTERS: Final = 20
 CODEC: Final = "codec"
 LIMIT_SECONDS: Final = 60.0
 STRAYS: Final = "codec-stdout"
@@ -97,9 +93,10 @@ class Question(Vector):
             asked["line_base64"] = b64encode(asked["line"].encode()).decode("ascii")
         return json.dumps({"id": self.id, "kind": self.kind, **asked}, separators=(",", ":")).encode() + b"\n"
 
-    def is_meant_by(self, names: Iterable[str]) -> bool:
-        """Return whether the id, the kind or one of the requirements is among the names."""
-        return not {self.id, self.kind, *self.requirements}.isdisjoint(names)
+    @property
+    def names(self) -> Set[str]:
+        """The id, the kind and the requirements."""
+        return {self.id, self.kind, *self.requirements}
 
 
 def load_questions() -> list[Question]:
@@ -222,49 +219,12 @@ def mistake(vector: Document, answer: Document) -> tuple[str, str] | None:
                 return f"{name} with {expected!r} in it", f"{name} is {short(found)}"
         elif name not in answer:
             return f"{name} is {short(expected)}", f"no {name}"
-        elif (other := difference(expected, found, name)) is not None:
+        elif name in AS_SET:
+            if not isinstance(found, list) or set(map(str, found)) != set(expected):
+                return f"{name} is {short(expected)}", f"{name} is {short(found)}"
+        elif (other := difference(expected, found, name, exact=True)) is not None:
             return f"{name} is {short(expected)}", other
     return None
-
-
-def difference(expected: Any, found: Any, place: str) -> str | None:  # noqa: ANN401  # any JSON
-    """Return a sentence about the first difference of two JSON values, or None.
-
-    Objects must have the same fields. 1 equals 1.0, but not true.
-    """
-    match expected, found:
-        case list(), _ if place in AS_SET:
-            same = (
-                isinstance(found, list) and all(isinstance(one, str) for one in found) and set(found) == set(expected)
-            )
-            return None if same else f"{place} is {short(found)}"
-        case dict(), dict():
-            return _object_difference(expected, found, place)
-        case list(), list():
-            pairs = enumerate(zip(expected, found, strict=False))
-            inside = (difference(one, two, f"{place}[{at}]") for at, (one, two) in pairs)
-            length = f"{place} has {len(found)} members, expected {len(expected)}"
-            return next(filter(None, inside), None if len(expected) == len(found) else length)
-        case str(), str() if expected != found and len(expected) > SHOWN_CHARACTERS:
-            at = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(expected, found, strict=False))))
-            part = slice(max(0, at - CONTEXT_CHARACTERS), at + CONTEXT_CHARACTERS)
-            return f"{place} differs from character {at} on: {found[part]!r}, expected {expected[part]!r}"
-    same = expected == found and isinstance(expected, bool) == isinstance(found, bool)
-    return None if same else f"{place} is {short(found)}, expected {short(expected)}"
-
-
-def _object_difference(expected: Document, found: Document, place: str) -> str | None:
-    for name in expected:
-        if name not in found:
-            return f"{place}.{name} is missing"
-        if (other := difference(expected[name], found[name], f"{place}.{name}")) is not None:
-            return other
-    return next((f"{place}.{name} is too much" for name in found if name not in expected), None)
-
-
-def short(value: object) -> str:
-    """Return the `repr` of a value, shortened if it is long."""
-    return shorten_with_length(repr(value), SHOWN_CHARACTERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,25 +244,15 @@ def run_codec_suite(plan: CodecPlan, tell: Callable[[VectorResult], None] = lamb
     Raises:
         OSError: The command cannot be started.
     """
-    started_at = datetime.now(UTC)
+    run = SuiteRun(plan.known_failing)
     came = exchange(plan.command, [question.line for question in plan.questions], plan.limit_seconds)
     vectors = _judged_vectors(plan, came, tell)
     named = {name for vector in vectors for name in vector.requirements}
     tested = [rule for rule in requirements_by_id().values() if rule.id in named]
     # Requirements that no process test can show count here, too.
     requirements = [requirement_result(replace(rule, untestable=None), vectors) for rule in tested]
-    vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
-    return SuiteResult(
-        suite=CODEC,
-        command=plan.command,
-        name=shlex.join(plan.command),
-        level=CODEC,
-        started_at=started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        seconds=round(came.seconds, 1),
-        vectors=tuple(vectors),
-        requirements=tuple(requirements),
-        stale=stale,
-    )
+    name = shlex.join(plan.command)
+    return run.result(vectors, requirements, suite=CODEC, command=plan.command, name=name, level=CODEC)
 
 
 def _judged_vectors(plan: CodecPlan, came: Exchange, tell: Callable[[VectorResult], None]) -> list[VectorResult]:
@@ -340,7 +290,7 @@ def _result_of(question: Question, given: Sequence[Answer], silence: str) -> Vec
     if answer.get("unsupported") is True:
         return question.result(Verdict.NOT_APPLICABLE, "the codec does not support this question")
     wrong = mistake(question.source, answer)
-    return _failed(question, *wrong) if wrong else replace(question.result(Verdict.PASS), judged=question.requirements)
+    return _failed(question, *wrong) if wrong else question.judged((), judged=question.requirements)
 
 
 def _failed(question: Question, expected: str, found: str, line: int | None = 1) -> VectorResult:
@@ -350,8 +300,7 @@ def _failed(question: Question, expected: str, found: str, line: int | None = 1)
         Finding(name, expected, found, Verdict.WARN if rules[name].keyword == "SHOULD" else Verdict.FAIL, line)
         for name in question.requirements
     )
-    decisive = question.result(worst(finding.verdict for finding in findings))
-    return replace(decisive, findings=findings, judged=question.requirements)
+    return question.judged(findings, judged=question.requirements)
 
 
 def _transcript(

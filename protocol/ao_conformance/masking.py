@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from typing import Any, Final, TypeVar
 
 from ao_protocol.addresses import is_secret_name
@@ -26,6 +27,8 @@ def masked(value: Value, redactor: Redactor) -> Value:
 
 def _masked(value: Any, redactor: Redactor, *, said: bool) -> Any:  # noqa: ANN401  # any part of a result
     match value:
+        case Enum():
+            return value
         case str():
             return redactor.text(value) if said else value
         case list() | tuple():

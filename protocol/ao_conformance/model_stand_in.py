@@ -14,14 +14,14 @@ from ao_conformance.driver.transcript import OutputLine, is_terminal, member
 from ao_conformance.placeholders import Placeholders
 from ao_conformance.subject import USUAL_SHELL_TOOL, Subject
 from ao_conformance.vectors import ProcessVector
+from ao_conformance.verdict import Reason
 
 if TYPE_CHECKING:
     from ao_model_simulator import ModelSimulator
 
 ECHO: Final = {"AO_CONFORM_ECHO": "1"}
 LINGER: Final = "AO_CONFORM_LINGER_SECONDS"
-NO_MODEL: Final = "the description names no model_endpoint that can be simulated"
-NO_ECHO: Final = f"{NO_MODEL}, and result_text does not repeat the prompt where AO_CONFORM_ECHO is set (SPEC 12)"
+NO_ECHO: Final = f"{Reason.NO_MODEL}, and result_text does not repeat the prompt where AO_CONFORM_ECHO is set (SPEC 12)"
 SPOKEN: Final = frozenset({"text", "json", "stop_reason", "repeat", "tools"})
 """The only fields of an answer that the script of an executor can express."""
 CUT: Final = "max_tokens"
@@ -91,11 +91,10 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
     if vector.model_script is not None:
         script = _with_shell_tool(Placeholders(subject, folder).fill(vector.model_script), subject.shell_tool)
         vector = replace(vector, source={**vector.source, "model_script": script})
-    if (kind := subject.model_kind) is not None:
+    if (kind := subject.model_kind) is not None and (named := subject.model_variables(kind)) is not None:
         from ao_model_simulator import ModelSimulator, Script
 
         usual = {"text": GREETING, "delay_seconds": vector.works_for_seconds, "repeat": "forever"}
-        named = subject.model_variables(kind)
         with ModelSimulator(Script.model_validate(vector.model_script or {"answers": [usual]})) as simulator:
             variables = {named["env"]: simulator.base_url(kind)}
             if key := named.get("api_key_env"):
@@ -109,7 +108,7 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
     elif vector.model_script is not None and subject.echoes and wanted_prompt(vector.model_script) is not None:
         yield StandIn(ECHO, is_echo=True)
     elif vector.model_script is not None:
-        raise NoModel(NO_MODEL if wanted_prompt(vector.model_script) is None or subject.echoes else NO_ECHO)
+        raise NoModel(Reason.NO_MODEL if wanted_prompt(vector.model_script) is None or subject.echoes else NO_ECHO)
     else:
         yield StandIn(_lingering(vector))
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from ao_conformance.driver.transcript import OutputLine, event_type_of, member
 from ao_conformance.subject import Subject
-from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object, encode_line
 from ao_protocol.inputs import format_inputs
 
 TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
@@ -95,7 +95,7 @@ class Placeholders:
             whole = merged(usual, whole)
             whole = whole if self.subject.agent_type == "procedural" else with_prompt(whole)
         if size := vector.get("pad_to_bytes"):
-            missing = size - (len(encoded(merged(whole, {"metadata": {"padding": ""}}))) - 1)
+            missing = size - (len(encode_line(merged(whole, {"metadata": {"padding": ""}}))) - 1)
             whole = merged(whole, {"metadata": {"padding": "x" * missing}})
         return whole
 
@@ -120,14 +120,14 @@ class Placeholders:
         if "raw_stdin" in vector:
             return b"".join(self._raw(piece) for piece in vector["raw_stdin"])
         if "invocation" in vector:
-            return encoded(self.invocation(vector, vector["invocation"]))
+            return encode_line(self.invocation(vector, vector["invocation"]))
         return b""
 
     def _raw(self, piece: Mapping[str, Any]) -> bytes:
         if "base64" in piece:
             return base64.b64decode(piece["base64"])
         if "invocation" in piece:
-            line = encoded(self.invocation({}, piece["invocation"])).removesuffix(b"\n")
+            line = encode_line(self.invocation({}, piece["invocation"])).removesuffix(b"\n")
             for mark, text in piece.get("with", {}).items():
                 line = line.replace(json.dumps(mark).encode(), text.encode())
             return line
@@ -163,11 +163,6 @@ def with_prompt(document: dict[str, Any]) -> dict[str, Any]:
         return {**document, "prompt": format_inputs(dict(parameters))}
     prompt = parameters.get("prompt")
     return {**document, "prompt": prompt} if isinstance(prompt, str) and prompt else document
-
-
-def encoded(document: Mapping[str, Any]) -> bytes:
-    """Return a document as one JSON line."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from ao_conformance.driver.process import Process, Start
 from ao_conformance.driver.transcript import Transcript, count_of_type, is_terminal, member
 from ao_conformance.driver.watches import SocketWatch, WatchedAddress, WatchedFile
 from ao_conformance.model_stand_in import StandIn, find_wrong_prompt, stand_in, wanted_prompt
-from ao_conformance.placeholders import Placeholders, encoded, input_chunks, invocation_in
+from ao_conformance.placeholders import Placeholders, input_chunks, invocation_in
 from ao_conformance.play_result import PlayResult
 from ao_conformance.surroundings import Surroundings, hermetic_command, observe, snapshot, wait_until_idle
 from ao_conformance.vectors import Action, Prior, ProcessVector
+from ao_protocol.framing import encode_line
 
 START_SECONDS: Final = 30.0
 """How long a play waits for the moment of an action, or for the end of an earlier process."""
@@ -184,7 +185,7 @@ class _Player:
                 self.played.closed_at = self.transcript.seconds()
             case "write_line":
                 line = self.placeholders.asked_in(process.lines).control_line(action.line or {})
-                process.write(encoded(line))
+                process.write(encode_line(line))
                 self._note_cancel(is_cancel=(action.line or {}).get("type") == "cancel")
             case "write_raw":
                 process.write(str(self.placeholders.fill(action.text)).encode())
@@ -337,7 +338,7 @@ class PriorProcesses:
         command = self.surroundings.subject.command
         start = Start(command, folder, self.environment, own_folder=project_dir.parent)
         process = Process(start, self.transcript, number=1)
-        process.write(encoded(invocation))
+        process.write(encode_line(invocation))
         return process
 
     def _await(self, prior: Prior, process: Process) -> None:
@@ -347,7 +348,7 @@ class PriorProcesses:
             if not process.wait_for(lambda: count_of_type(process.lines, wanted) > 0, limit):
                 self.unreached.append(f"{prior.until} of the process before")
             if prior.line is not None:
-                process.write(encoded(self.placeholders.control_line(prior.line)))
+                process.write(encode_line(self.placeholders.control_line(prior.line)))
             elif prior.ended_by is not None:
                 process.signal(signal.Signals[prior.ended_by])
             else:

@@ -31,16 +31,19 @@ class Subject:
     @property
     def name(self) -> str:
         """The name in the description; that of the command if the description has none."""
-        executor = self.description.get("executor")
-        named = executor.get("name") if isinstance(executor, Mapping) else None
-        return named if isinstance(named, str) else self.command[0].rpartition("/")[2]
+        return self.identity.get("name", self.command[0].rpartition("/")[2])
 
     @property
     def version(self) -> str:
         """The version in the description; empty if it has none."""
+        return self.identity.get("version", "")
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The texts of `executor` in the description, such as its name and its version."""
         executor = self.description.get("executor")
-        said = executor.get("version") if isinstance(executor, Mapping) else None
-        return said if isinstance(said, str) else ""
+        said = executor.items() if isinstance(executor, Mapping) else ()
+        return {name: text for name, text in said if isinstance(text, str)}
 
     @property
     def agent_types(self) -> Sequence[str]:
@@ -56,10 +59,7 @@ class Subject:
     @property
     def model_kind(self) -> str | None:
         """The API of the simulated model; None if the model cannot be simulated."""
-        endpoints = self.description.get("model_endpoint")
-        if not isinstance(endpoints, Mapping):
-            return None
-        return next((kind for kind in MODEL_KINDS if isinstance(endpoints.get(kind), Mapping)), None)
+        return next((kind for kind in MODEL_KINDS if self.model_variables(kind) is not None), None)
 
     @property
     def has_model(self) -> bool:
@@ -69,14 +69,13 @@ class Subject:
     @property
     def script_variable(self) -> str | None:
         """The variable with the path of the script, if the model is a script (`ao-script`); None otherwise."""
-        endpoints = self.description.get("model_endpoint")
-        found = endpoints.get("ao-script") if isinstance(endpoints, Mapping) else None
-        return found.get("env") if isinstance(found, Mapping) else None
+        return (self.model_variables("ao-script") or {}).get("env")
 
-    def model_variables(self, kind: str) -> Mapping[str, Any]:
-        """Return the names of the variables of a model endpoint: `env`, and perhaps `api_key_env`."""
-        variables: Mapping[str, Any] = self.description["model_endpoint"][kind]
-        return variables
+    def model_variables(self, kind: str) -> Mapping[str, Any] | None:
+        """Return the names of the variables of a model endpoint, `env` and perhaps `api_key_env`; None without one."""
+        endpoints = self.description.get("model_endpoint")
+        found = endpoints.get(kind) if isinstance(endpoints, Mapping) else None
+        return found if isinstance(found, Mapping) else None
 
     def names_of(self, what: str) -> list[str]:
         """Return the variables that the description lists as `secrets` or `environment`."""
@@ -88,7 +87,7 @@ class Subject:
         """The name of a secret variable that every play sets; None if it sets none."""
         if self.model_kind is None:
             return next(iter(self.names_of("secrets")), None)
-        name = self.model_variables(self.model_kind).get("api_key_env")
+        name = (self.model_variables(self.model_kind) or {}).get("api_key_env")
         return name if isinstance(name, str) else None
 
     def secret_of(self, name: str) -> str:

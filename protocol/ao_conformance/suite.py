@@ -1,14 +1,12 @@
 """The suite for executors: read the description, play every vector that applies, judge, and count."""
 
 import math
-import re
 import shlex
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
 
@@ -23,18 +21,15 @@ from ao_conformance.play import play
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import USUAL_SHELL_TOOL, Subject
 from ao_conformance.surroundings import Surroundings
-from ao_conformance.tally import KnownFailing, differ, over_all_repeats, tally, with_root_causes
+from ao_conformance.tally import KnownFailing, SuiteRun, differ, over_all_repeats, tally, with_root_causes
 from ao_conformance.vectors import FIRST_PLAYED, ProcessVector, load_process_vectors
 from ao_conformance.verdict import (
-    INTERRUPTED,
-    NEVER_CAME,
-    NO_DESCRIPTION,
-    NO_RUN,
     Finding,
+    Lateness,
+    Reason,
     SuiteResult,
     VectorResult,
     Verdict,
-    worst,
 )
 from ao_protocol.framing import NotIJson, decode_object
 
@@ -45,8 +40,7 @@ PLAYED_AGAIN: Final = 6
 """The maximum number of late vectors that are played again. If more are late, the machine is not the cause."""
 OF_TIME: Final = frozenset({"AOX-080", "AOX-091", "AOX-120", "AOX-191", "AOX-193"})
 """The requirements that limit a duration."""
-LATE_EVENT: Final = "it tells of a moment"
-LATE: Final = re.compile(rf"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|{LATE_EVENT})")
+LATE: Final = frozenset({Lateness.END, Lateness.EXIT, Lateness.EVENT})
 ECHO_PROBE: Final = "heron"
 """A short and plain prompt, so that an echo that alters prompts is still recognized as one."""
 
@@ -97,33 +91,33 @@ def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: 
     Raises:
         OSError: The command cannot be started.
     """
-    stage = Stage(plan, tell)
+    plays = PlannedPlays(plan, tell)
     if plan.level is not None:
-        return stage.result(stage.play(plan.vectors, plan.level), plan.level)
-    return climb(stage)
+        return plays.result(plays.play(plan.vectors, plan.level), plan.level)
+    return climb(plays)
 
 
-def climb(stage: "Stage") -> SuiteResult:
+def climb(plays: "PlannedPlays") -> SuiteResult:
     """Play core, then standard if core is met, and return the result of the highest level that is reached.
 
     If all other vectors of standard are met, vectors of capabilities are played at standard, and again at core if they
     fail there. Otherwise they are played at core, where the executable is fed as by a runner.
     """
-    of_level = {level: [one for one in stage.plan.vectors if one.level == level] for level in PLAYED_LEVELS}
-    core = stage.play(of_level["core"], "core")
-    met = stage.result(core, "core")
+    of_level = {level: [one for one in plays.plan.vectors if one.level == level] for level in PLAYED_LEVELS}
+    core = plays.play(of_level["core"], "core")
+    met = plays.result(core, "core")
     if not met.conforms:
         return replace(met, reached="", missing=met.broken)
-    standard = stage.play(of_level["standard"], "standard")
-    goes_on = stage.result(_joined(core, standard), "standard")
+    standard = plays.play(of_level["standard"], "standard")
+    goes_on = plays.result(_joined(core, standard), "standard")
     level = "standard" if goes_on.conforms else "core"
-    declared = stage.play(of_level["capability"], level)
-    whole = stage.result(_joined(core, standard, declared), "standard")
+    declared = plays.play(of_level["capability"], level)
+    whole = plays.result(_joined(core, standard, declared), "standard")
     if whole.conforms:
         return replace(whole, reached="standard")
     if level == "standard":
-        declared = stage.play(of_level["capability"], "core")
-    met = stage.result(_joined(core, declared), "core")
+        declared = plays.play(of_level["capability"], "core")
+    met = plays.result(_joined(core, declared), "core")
     missing = tuple(rule for rule in whole.broken if rule.level == "standard") if met.conforms else met.broken
     return replace(met, reached="core" if met.conforms else "", missing=missing or whole.broken)
 
@@ -145,7 +139,7 @@ def describe(plan: Plan) -> Mapping[str, Any]:
         return {}
 
 
-class Stage:
+class PlannedPlays:
     """The plays of one plan with one executable, and their result."""
 
     def __init__(self, plan: Plan, tell: Callable[[VectorResult], None]) -> None:
@@ -156,7 +150,7 @@ class Stage:
         """
         self.plan = plan
         self._tell = tell
-        self._began, self._started_at = time.monotonic(), datetime.now(UTC)
+        self._run = SuiteRun(plan.known_failing)
         subject = Subject(plan.command, describe(plan), plan.base, plan.environment, shell_tool=plan.shell_tool)
         self._surroundings = Surroundings(subject, redactor_of(plan.environment))
         self._knows_echo = False
@@ -175,9 +169,10 @@ class Stage:
         vectors = [over_all_repeats(results) for results in zip(*rounds, strict=True)]
         unstable = tuple(results[0].id for results in zip(*rounds, strict=True) if differ(results))
         requirements = tally(vectors, level, subject.declares)
-        vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
         chosen = [vector for vector in load_process_vectors() if vector.id in {one.id for one in plan.vectors}]
-        return SuiteResult(
+        return self._run.result(
+            vectors,
+            requirements,
             suite="executor",
             command=plan.command,
             name=subject.name,
@@ -185,19 +180,14 @@ class Stage:
             level=level,
             seed=plan.seed,
             repeats=plan.repeats,
-            started_at=self._started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            seconds=round(time.monotonic() - self._began, 1),
             description=subject.description,
-            vectors=tuple(vectors),
-            requirements=tuple(requirements),
-            stale=stale,
             unstable=unstable,
             left_out=len(load_process_vectors()) - len(chosen),
         )
 
     def _play_all(self, vectors: Sequence[ProcessVector], level: str, seed: int) -> list[Attempt]:
         played: dict[str, Future[Attempt]] = {}
-        missing = NO_RUN
+        missing = Reason.NO_RUN
         with ThreadPoolExecutor(self.plan.jobs, thread_name_prefix="conformance") as pool:
             try:
                 first = [vector for vector in vectors if vector.id == FIRST_PLAYED]
@@ -211,7 +201,7 @@ class Stage:
                         played[vector.id] = pool.submit(self._told, vector, level, seed)
                 wait(played.values())
             except KeyboardInterrupt:
-                missing = INTERRUPTED
+                missing = Reason.INTERRUPTED
                 self._surroundings.stop.set()
                 pool.shutdown(cancel_futures=True)
         attempts = [
@@ -273,13 +263,13 @@ def _has_no_event(result: VectorResult) -> bool:
 def _is_late(result: VectorResult) -> bool:
     """Return whether all findings are about lateness. Such a vector is played again, alone, before it counts."""
     return bool(result.findings) and all(
-        finding.requirement in OF_TIME or LATE.search(finding.found) for finding in result.findings
+        finding.requirement in OF_TIME or finding.lateness in LATE for finding in result.findings
     )
 
 
 def _tells_late(result: VectorResult) -> bool:
     """Return whether an event came long after its timestamp, whatever else was found: a delayed suite reads late."""
-    return any(LATE_EVENT in finding.found for finding in result.findings)
+    return any(finding.lateness is Lateness.EVENT for finding in result.findings)
 
 
 def attempt(vector: ProcessVector, surroundings: Surroundings, seed: int, level: str) -> Attempt:
@@ -295,8 +285,8 @@ def attempt(vector: ProcessVector, surroundings: Surroundings, seed: int, level:
     except NoSession:
         finding = Finding("AOX-082", "session_bound in the run before, so that it can be gone on with", "none came")
         return Attempt(vector, seed, verdict=Verdict.FAIL, findings=(finding,))
-    except (CannotFill, NoModel, Stopped) as reason:
-        return Attempt(vector, seed, str(reason))
+    except (CannotFill, NoModel, Stopped) as missing:
+        return Attempt(vector, seed, missing.args[0])
     except Exception:  # noqa: BLE001  # an error of the suite ends one vector only, and is reported as such
         return Attempt(vector, seed, traceback.format_exc(limit=-6), Verdict.HARNESS_ERROR)
     return Attempt(vector, seed, played=played, seconds=round(time.monotonic() - began, 2))
@@ -305,9 +295,9 @@ def attempt(vector: ProcessVector, surroundings: Surroundings, seed: int, level:
 def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
     """Return why a vector does not apply; empty if it does."""
     if not subject.description and not {"AOX-120", "AOX-190"} & set(vector.requirements):
-        return NO_DESCRIPTION
+        return Reason.NO_DESCRIPTION
     if vector.level == "standard" and level == "core":
-        return "it belongs to the level standard"
+        return Reason.ABOVE_LEVEL
     unwanted = vector.source.get("without")
     for needed in filter(None, (vector.capability, vector.source.get("also"), unwanted and f"!{unwanted}")):
         if not subject.declares(needed):
@@ -331,11 +321,10 @@ def judged(found: Attempt, subject: Subject, level: str, options: Sequence[str])
         findings = judge(subject, played, level)
     except Exception:  # noqa: BLE001  # the same for an error of the judge
         return vector.result(Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
-    if unseen := shows_nothing(vector, subject, played, findings):
-        return vector.result(Verdict.NOT_APPLICABLE, unseen)
-    return replace(
-        vector.result(worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
-        findings=tuple(findings),
+    if nothing_shown := shows_nothing(vector, subject, played, findings):
+        return nothing_shown
+    return vector.judged(
+        findings,
         seconds=found.seconds,
         transcript=played.transcript,
         reproduce=reproduce_line(("--level", level, *options), vector.id, found.seed, subject.command),
@@ -346,18 +335,22 @@ def judged(found: Attempt, subject: Subject, level: str, options: Sequence[str])
 
 def shows_nothing(
     vector: ProcessVector, subject: Subject, played: PlayResult, findings: Sequence[Finding]
-) -> str | None:
-    """Return why a play shows nothing, for or against the executable; None if it shows something."""
+) -> VectorResult | None:
+    """Return the result of a play that shows nothing, for or against the executable; None if it shows something."""
     if not subject.description and not played.lines and not vector.source.get("arguments"):
-        return NO_DESCRIPTION
+        return vector.result(Verdict.NOT_APPLICABLE, Reason.NO_DESCRIPTION)
     if played.unreached and vector.source.get("unreached") == "not_applicable" and not _has_failure(findings):
-        return f"{NEVER_CAME} {played.unreached[0]} never came"
+        moment = played.unreached[0]
+        never_came = vector.result(Verdict.NOT_APPLICABLE, f"the moment {moment} never came")
+        return replace(never_came, unreached=moment)
     if _did_not_last(vector, subject, played, findings):
-        return f"{LINGER} (SPEC 12) has no effect: the work lasts no longer"
+        reason = f"{LINGER} (SPEC 12) has no effect: the work lasts no longer"
+        return vector.result(Verdict.NOT_APPLICABLE, reason)
     shown_by = vector.source.get("shown_by", "")
     if shown_by.encode() not in played.stderr and not _has_failure(findings):
         hooks = " and ".join(vector.source["environment"])
-        return f"{hooks} (SPEC 12) has no effect: {shown_by!r} is not on stderr"
+        reason = f"{hooks} (SPEC 12) has no effect: {shown_by!r} is not on stderr"
+        return vector.result(Verdict.NOT_APPLICABLE, reason)
     return None
 
 

@@ -1,14 +1,15 @@
 """Derive the result of each requirement from all plays: repeats, root causes and known failures."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from ao_conformance.model_stand_in import NO_MODEL
 from ao_conformance.vectors import ProcessVector, load_process_vectors, requirements_by_id
-from ao_conformance.verdict import NEVER_CAME, RequirementResult, VectorResult, Verdict, worst
+from ao_conformance.verdict import Reason, RequirementResult, SuiteResult, VectorResult, Verdict, worst
 from ao_protocol.published import Requirement
 
 NEVER_A_CONSEQUENCE: Final = "AOX-198"
@@ -16,16 +17,12 @@ NEVER_A_CONSEQUENCE: Final = "AOX-198"
 FAILING: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE})
 OF_RUNNERS: Final = "runner"
 INCOMPLETE: Final = (Verdict.HARNESS_ERROR, Verdict.UNTESTABLE)
-UNSEEN: Final = (
-    "the capability is declared, and no vector could look at it: name a model_endpoint that can be simulated, "
-    "or do not declare the capability"
-)
 NOT_SELECTED: Final = "none of its vectors that were selected could look at it"
 
 
 def differ(results: Sequence[VectorResult]) -> bool:
     """Return whether a vector had several verdicts. A repeat in which its moment did not come does not count."""
-    return len({found.verdict for found in results if not found.reason.startswith(NEVER_CAME)}) > 1
+    return len({found.verdict for found in results if not found.unreached}) > 1
 
 
 def over_all_repeats(results: Sequence[VectorResult]) -> VectorResult:
@@ -76,19 +73,8 @@ def _told_as(cause: str, result: VectorResult) -> VectorResult:
     return replace(result, findings=findings, hint="")
 
 
-@dataclass(eq=False)
 class KnownFailingError(ValueError):
     """An entry of the list of known failures is neither a requirement nor a vector."""
-
-    path: Path
-    line: int
-    entry: str
-
-    def __str__(self) -> str:
-        place = f"{self.path}:{self.line}"
-        return (
-            f"{place}: {self.entry!r} is neither a requirement (AOX-nnn) nor a vector; see: ao conformance run --list"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +124,35 @@ def load_known_failing(path: Path, known: frozenset[str]) -> KnownFailing:
     entries = {number: entry for number, line in enumerate(lines, 1) if (entry := line.partition("#")[0].strip())}
     for number, entry in entries.items():
         if entry not in known:
-            raise KnownFailingError(path, number, entry)
+            sentence = "is neither a requirement (AOX-nnn) nor a vector; see: ao conformance run --list"
+            raise KnownFailingError(f"{path}:{number}: {entry!r} {sentence}")
     return KnownFailing(frozenset(entries.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRun:
+    """One execution of a suite: its list of known failures, and when it began."""
+
+    known_failing: KnownFailing
+    began: float = field(default_factory=time.monotonic)
+    began_clock: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def result(
+        self,
+        vectors: Sequence[VectorResult],
+        requirements: Sequence[RequirementResult],
+        **told: Any,  # noqa: ANN401  # further fields of a result
+    ) -> SuiteResult:
+        """Return the result of the suite, with the known failures marked and the stale ones listed."""
+        vectors, requirements, stale = self.known_failing.apply(vectors, requirements)
+        return SuiteResult(
+            started_at=self.began_clock.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            seconds=round(time.monotonic() - self.began, 1),
+            vectors=tuple(vectors),
+            requirements=tuple(requirements),
+            stale=stale,
+            **told,
+        )
 
 
 def tally(vectors: Sequence[VectorResult], level: str, declares: Callable[[str], bool]) -> list[RequirementResult]:
@@ -151,11 +164,11 @@ def tally(vectors: Sequence[VectorResult], level: str, declares: Callable[[str],
             continue
         reason = ""
         if rule.level == "standard" and level == "core":
-            reason = "it belongs to the level standard"
+            reason = Reason.ABOVE_LEVEL
         elif rule.capability and not declares(rule.capability):
             reason = f"{rule.capability} is not declared"
         result = requirement_result(rule, vectors, reason)
-        if result.reason == UNSEEN and sum(rule.id in one.requirements for one in vectors) < vectors_of[rule.id]:
+        if result.reason is Reason.UNSEEN and sum(rule.id in one.requirements for one in vectors) < vectors_of[rule.id]:
             result = replace(result, verdict=Verdict.NOT_APPLICABLE, reason=NOT_SELECTED)
         found.append(result)
     return found
@@ -195,10 +208,10 @@ def _verdict(
         return incomplete.verdict, incomplete.reason
     if any(rule.id in vector.judged for vector in vectors):
         return Verdict.PASS, ""
-    lacks_a_model = any(vector.reason == NO_MODEL for vector in own)
+    lacks_a_model = any(vector.reason is Reason.NO_MODEL for vector in own)
     if rule.capability and lacks_a_model:
-        return Verdict.UNTESTABLE, UNSEEN
+        return Verdict.UNTESTABLE, Reason.UNSEEN
     unseen = "no vector looks at it from outside"
     if own:
-        unseen = NO_MODEL if lacks_a_model else own[0].reason or "nothing came that could show it"
+        unseen = Reason.NO_MODEL if lacks_a_model else own[0].reason or "nothing came that could show it"
     return Verdict.NOT_APPLICABLE, unseen

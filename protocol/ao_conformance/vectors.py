@@ -1,11 +1,11 @@
 """The vectors of every kind, and the requirements that they test. The schema `vector` defines their form."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, Literal, Self
 
-from ao_conformance.verdict import VectorResult, Verdict
+from ao_conformance.verdict import Finding, VectorResult, Verdict, worst
 from ao_protocol.published import Requirement, load_requirements, load_vector_files
 
 Document = Mapping[str, Any]
@@ -43,6 +43,11 @@ class Vector:
         return found
 
     @property
+    def names(self) -> Set[str]:
+        """The names that select the vector: its id and its requirements."""
+        return {self.id, *self.requirements}
+
+    @property
     def expectations(self) -> Sequence[Document]:
         """The expectation, and then the alternatives that are allowed."""
         return [self.source["expect"], *self.source.get("other_allowed", [])]
@@ -74,6 +79,11 @@ class Vector:
         """Return a result without observations."""
         capability = self.source.get("capability")
         return VectorResult(self.id, self.title, self.topic, self.level, capability, self.requirements, verdict, reason)
+
+    def judged(self, findings: Sequence[Finding], **observed: Any) -> VectorResult:  # noqa: ANN401  # fields of a result
+        """Return the result of a play or an answer with these findings; none if it shows nothing wrong."""
+        verdict = worst([Verdict.PASS, *(finding.verdict for finding in findings)])
+        return replace(self.result(verdict), findings=tuple(findings), **observed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from importlib.metadata import version as version_of
 from typing import Any, Final
 
@@ -34,20 +34,41 @@ WORST_FIRST: Final = (
 )
 
 
+BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
+"""The verdicts that count against the executable, or against the suite."""
+
+
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the most severe verdict, which decides for all; `NOT_APPLICABLE` for none."""
     return min(verdicts, key=WORST_FIRST.index, default=Verdict.NOT_APPLICABLE)
 
 
-NEVER_CAME: Final = "the moment"
-"""The beginning of the reason of a play that shows nothing, because the executor finished earlier."""
-INTERRUPTED: Final = "interrupted before it was over"
-"""The reason of a vector that was not played to its end: the tester interrupted the suite."""
 EXIT_INTERRUPTED: Final = 130
 """The exit code that shells report after SIGINT."""
-NO_DESCRIPTION: Final = "describe gave no description, without which nothing else can be played"
-NO_RUN: Final = "no run begins, as the vector start shows, without which nothing else can be played"
-"""The reason why most vectors are left out of a result: without a run they show nothing."""
+
+
+class Reason(StrEnum):
+    """The reasons on which more depends than a text. Each is the text of a vector or a requirement without a play."""
+
+    ABOVE_LEVEL = "it belongs to the level standard"
+    INTERRUPTED = "interrupted before it was over"
+    """The tester interrupted the suite."""
+    NO_DESCRIPTION = "describe gave no description, without which nothing else can be played"
+    NO_MODEL = "the description names no model_endpoint that can be simulated"
+    NO_RUN = "no run begins, as the vector start shows, without which nothing else can be played"
+    UNSEEN = (
+        "the capability is declared, and no vector could look at it: name a model_endpoint that can be simulated, "
+        "or do not declare the capability"
+    )
+
+
+class Lateness(Enum):
+    """How time is a part of a finding."""
+
+    END = "the play waited for an end or an event, and it came late or not at all"
+    EXIT = "the process exited late after its terminal event, or not at all"
+    EVENT = "an event came long after its timestamp"
+    KILLED = "something else was found in a process that the play had to end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +83,7 @@ class Finding:
     """`FAIL`, `WARN` or `UNTESTABLE`."""
     line: int | None = None
     """The line of stdout that shows it, from 1."""
+    lateness: Lateness | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +124,8 @@ class VectorResult:
     """The usual cause and the remedy; only if the vector's own requirement is broken."""
     judged: tuple[str, ...] = ()
     """Every requirement that this play could have shown as broken: its own and those of any run."""
+    unreached: str = ""
+    """The moment that never came and, by the vector, does not have to come; empty if none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +190,7 @@ class SuiteResult:
     @property
     def is_interrupted(self) -> bool:
         """Whether the suite was interrupted, so that only failures are final."""
-        return any(vector.reason == INTERRUPTED for vector in self.vectors)
+        return any(vector.reason is Reason.INTERRUPTED for vector in self.vectors)
 
     @property
     def verdict(self) -> Verdict:
@@ -200,8 +224,7 @@ class SuiteResult:
     @property
     def broken(self) -> tuple[RequirementResult, ...]:
         """The requirements that are broken or could not be tested, without known failures."""
-        failing = {Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR}
-        return tuple(rule for rule in self.requirements if rule.verdict in failing and not rule.known_failing)
+        return tuple(rule for rule in self.requirements if rule.verdict in BROKEN and not rule.known_failing)
 
     def count(self, verdict: Verdict) -> int:
         """Return the number of requirements with a verdict."""

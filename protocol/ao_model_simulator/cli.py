@@ -2,12 +2,10 @@
 
 import json
 import os
-import selectors
 import signal
-import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -72,12 +70,14 @@ def command(
         if action == "check":
             click.echo(f"{script}: a valid script, answers: {len(simulator.script.answers)}")
             return
-        # A second signal must not prevent the report.
-        with _stop_signal() as stop:
-            with simulator:
-                _announce(simulator.url)
-                _wait_for_end(stop, exit_with_stdin=exit_with_stdin)
-            _report(simulator.find_problems(strict=strict))
+        # The signals stay blocked: a second one must not prevent the report.
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        with simulator:
+            _announce(simulator.url)
+            if exit_with_stdin:
+                threading.Thread(target=_end_with_stdin, daemon=True).start()
+            signal.sigwait(ENDING_SIGNALS)
+        _report(simulator.find_problems(strict=strict))
     except (ScriptError, OSError) as error:
         _tell(str(error))
         sys.exit(EXIT_UNUSABLE)
@@ -110,30 +110,8 @@ def _tell(problem: str) -> None:
     click.echo(f"model-sim: {text}", err=True)
 
 
-@contextmanager
-def _stop_signal() -> Iterator[socket.socket]:
-    """Yield a socket that becomes readable at the first signal that ends the process."""
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-    previous_wakeup = signal.set_wakeup_fd(writer.fileno())
-    previous = {number: signal.signal(number, lambda *_: None) for number in ENDING_SIGNALS}
-    try:
-        yield reader
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(previous_wakeup)
-        reader.close()
-        writer.close()
-
-
-def _wait_for_end(stop: socket.socket, *, exit_with_stdin: bool) -> None:
-    # Select, because epoll refuses a stdin that is a file.
-    with selectors.SelectSelector() as selector:
-        selector.register(stop, selectors.EVENT_READ)
-        if exit_with_stdin:
-            selector.register(0, selectors.EVENT_READ)
-        while True:
-            ready = {key.fd for key, _ in selector.select()}
-            if stop.fileno() in ready or (0 in ready and not os.read(0, 65536)):
-                return
+def _end_with_stdin() -> None:
+    with suppress(OSError):  # a stdin that is closed has ended
+        while os.read(0, 65536):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)

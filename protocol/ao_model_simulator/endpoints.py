@@ -26,14 +26,8 @@ ENDPOINTS: Final = {
 """The endpoints by the kind of API, as in `model_endpoint` of a description (SPEC 7)."""
 
 
-@dataclass(eq=False)
 class UnknownKind(ValueError):
     """The simulator has no such kind of API."""
-
-    kind: str
-
-    def __str__(self) -> str:
-        return f"no simulated API is called {self.kind!r}; choose one of {', '.join(ENDPOINTS)}"
 
 
 def base_url(kind: str, url: str) -> str:
@@ -50,7 +44,7 @@ def base_url(kind: str, url: str) -> str:
         UnknownKind: No simulated API has this name.
     """
     if kind not in ENDPOINTS:
-        raise UnknownKind(kind)
+        raise UnknownKind(f"no simulated API is called {kind!r}; choose one of {', '.join(ENDPOINTS)}")
     return url + ENDPOINTS[kind].suffix
 
 

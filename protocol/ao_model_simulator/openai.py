@@ -11,7 +11,7 @@ A stream of responses: every event has a type and a `sequence_number` from 0. `r
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any, Final, assert_never
@@ -336,19 +336,14 @@ def _read_item(item: Mapping[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]
 class OutputItem:
     """An item of the output, and how its text is streamed.
 
-    `document` is the complete item, `silent` the item before its text. `text_event` is the name of the text's events,
-    `text_field` the member of the last of them that has the whole text, and `position` the place of the text in the
-    item. `part` has the name of the part's events and the part that holds the text; it is None if the item itself holds
-    the text. `extra` has further members of the text's events.
+    `holder` is the member of the document that has the text, alone or in its only part. `text_event` is the name of the
+    text's events. `part` has the name of the part's events and the part; it is None if the item itself holds the text.
     """
 
     document: JsonObject
-    silent: JsonObject
     text: str
+    holder: str
     text_event: str
-    text_field: str = "text"
-    position: JsonObject = field(default_factory=dict)
-    extra: JsonObject = field(default_factory=dict)
     part: tuple[str, JsonObject] | None = None
 
 
@@ -368,39 +363,21 @@ def _output_item(given: GivenAnswer, index: int, block: ContentBlock, status: st
         case TextBlock(text=text):
             part: JsonObject = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
             document: JsonObject = {"id": f"msg_{place}", "type": "message", "status": status, "role": "assistant"}
-            return OutputItem(
-                document | {"content": [part]},
-                document | {"content": [], "status": "in_progress"},
-                text,
-                "response.output_text",
-                position={"content_index": 0},
-                extra={"logprobs": []},
-                part=("response.content_part", part),
-            )
+            holder, text_event, part_event = "content", "response.output_text", "response.content_part"
         case ThinkingBlock(thinking=text):
             part = {"type": "summary_text", "text": text}
             document = {"id": f"rs_{place}", "type": "reasoning"}
-            return OutputItem(
-                document | {"summary": [part]},
-                document | {"summary": []},
-                text,
-                "response.reasoning_summary_text",
-                position={"summary_index": 0},
-                part=("response.reasoning_summary_part", part),
-            )
+            holder, text_event = "summary", "response.reasoning_summary_text"
+            part_event = "response.reasoning_summary_part"
         case ToolUseBlock():
             text = json.dumps(block.input)
             call_id = given.tool_call_id("call", index, block)
             document = {"id": f"fc_{place}", "type": "function_call", "call_id": call_id, **_called(given, block.name)}
-            return OutputItem(
-                document | {"arguments": text, "status": status},
-                document | {"arguments": "", "status": "in_progress"},
-                text,
-                "response.function_call_arguments",
-                text_field="arguments",
-            )
+            document |= {"arguments": text, "status": status}
+            return OutputItem(document, text, "arguments", "response.function_call_arguments")
         case _:
             assert_never(block)
+    return OutputItem(document | {holder: [part]}, text, holder, text_event, (part_event, part))
 
 
 def _offered_tools(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -426,15 +403,21 @@ def _item_events(numbers: Iterator[int], index: int, item: OutputItem, chunk_cha
         return Marker(_encode(type_, next(numbers), members), closes_content)
 
     place: JsonObject = {"output_index": index}
-    inside: JsonObject = {"item_id": item.document["id"], **place, **item.position}
-    yield marker("response.output_item.added", {**place, "item": item.silent})
+    inside: JsonObject = {"item_id": item.document["id"], **place}
+    begun: JsonObject = {**item.document, item.holder: ""}
+    if "status" in begun:
+        begun["status"] = "in_progress"
+    if item.part is not None:
+        inside[f"{item.holder}_index"] = 0
+        begun[item.holder] = []
+    yield marker("response.output_item.added", {**place, "item": begun})
     if item.part is not None:
         name, part = item.part
         yield marker(f"{name}.added", {**inside, "part": part | {"text": ""}})
+    of_text = inside | {"logprobs": []} if item.holder == "content" else inside
     for piece in split_text(item.text, chunk_chars):
-        members = {**inside, **item.extra}
-        yield Delta(piece, partial(_encode_delta, f"{item.text_event}.delta", next(numbers), members))
-    ending = {**inside, **item.extra, item.text_field: item.text}
+        yield Delta(piece, partial(_encode_delta, f"{item.text_event}.delta", next(numbers), of_text))
+    ending = {**of_text, "text" if item.part else item.holder: item.text}
     yield marker(f"{item.text_event}.done", ending, closes_content=True)
     if item.part is not None:
         yield marker(f"{name}.done", {**inside, "part": part})

@@ -14,7 +14,6 @@ import socketserver
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Final
@@ -39,15 +38,8 @@ class ClientLeft(ConnectionError):
     """The client, or `close` of this server, ended the connection."""
 
 
-@dataclass(eq=False)
 class CannotListen(OSError):
     """The port is taken or not allowed."""
-
-    port: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"cannot listen on {LOOPBACK}:{self.port}: {self.reason}"
 
 
 class LoopbackServer(socketserver.BaseServer):
@@ -66,7 +58,8 @@ class LoopbackServer(socketserver.BaseServer):
         try:
             self._listener = socket.create_server((LOOPBACK, port), backlog=BACKLOG)
         except OSError as error:
-            raise CannotListen(port, os.strerror(error.errno or 0)) from error
+            reason = os.strerror(error.errno or 0)
+            raise CannotListen(f"cannot listen on {LOOPBACK}:{port}: {reason}") from error
         # A client may leave between `select` and `accept`, and `accept` must not wait for another one.
         self._listener.setblocking(False)
         self._port: int = self._listener.getsockname()[1]

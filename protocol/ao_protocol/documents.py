@@ -1,6 +1,7 @@
 """Documents other than events and control lines: blueprints, invocations of every version, descriptions (SPEC 4, 7)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -222,6 +223,7 @@ class Invocation(WireModel):
         return self
 
 
+@dataclass(eq=False)
 class InvocationRefused(ValueError):
     """A refusal of an invocation, before any work was done. It becomes a `failure` with exit code 64.
 
@@ -232,19 +234,10 @@ class InvocationRefused(ValueError):
         validation_errors: The `error.validation_errors` of the failure, each as `path: message`.
     """
 
-    def __init__(
-        self,
-        error_type: ErrorType,
-        message: str,
-        details: JsonObject | None = None,
-        *,
-        validation_errors: Sequence[str] = (),
-    ) -> None:
-        super().__init__(error_type, message, details)
-        self.error_type = error_type
-        self.message = message
-        self.details = details
-        self.validation_errors = tuple(validation_errors)
+    error_type: ErrorType
+    message: str
+    details: JsonObject | None = None
+    validation_errors: Sequence[str] = ()
 
     def __str__(self) -> str:
         return self.message
@@ -282,15 +275,16 @@ def invocation_from_document(document: dict[str, JsonValue]) -> Invocation:
 
 
 def _negotiated_version(document: dict[str, JsonValue]) -> SchemaVersion:
+    written = document.get("schema_version")
     try:
-        return negotiate(SchemaVersion.parse(document.get("schema_version")))
+        return negotiate(SchemaVersion.parse(written))
     except MalformedSchemaVersion as error:
         raise _invalid([f"$.{error}"]) from error
     except UnsupportedSchemaVersion as error:
         raise InvocationRefused(
             ErrorType.UNSUPPORTED_SCHEMA_VERSION,
             str(error),
-            {"requested": str(error.requested), "supported": list[JsonValue](supported_texts())},
+            {"requested": written, "supported": list[JsonValue](supported_texts())},
         ) from error
 
 

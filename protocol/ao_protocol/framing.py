@@ -33,8 +33,9 @@ class NotIJson(ValueError):
         super().__init__(reason)
         self.reason = reason
 
-    def __str__(self) -> str:
-        return self.reason
+
+class Ambiguous(NotIJson):
+    """A JSON text that receivers may read differently: a duplicate key, a number out of range, or too many levels."""
 
 
 def decode_object(line: bytes) -> "dict[str, JsonValue]":
@@ -101,7 +102,7 @@ def refuse_depth(text: str, max_levels: int = MAX_DEPTH) -> None:
         if mark in "[{":
             depth += 1
             if depth > max_levels:
-                raise NotIJson(f"nested deeper than {max_levels} levels at character {match.start()}")
+                raise Ambiguous(f"nested deeper than {max_levels} levels at character {match.start()}")
         elif mark in "]}":
             depth -= 1
 
@@ -112,21 +113,21 @@ def _object_without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, obj
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise NotIJson(f"duplicate key {key!r}")
+                raise Ambiguous(f"duplicate key {key!r}")
             seen.add(key)
     return document
 
 
 def _safe_integer(digits: str) -> int:
     if len(digits) > 17 or abs(number := int(digits)) > MAX_SAFE_INTEGER:
-        raise NotIJson(f"integer {digits[:40]} is outside +-{MAX_SAFE_INTEGER}")
+        raise Ambiguous(f"integer {digits[:40]} is outside +-{MAX_SAFE_INTEGER}")
     return number
 
 
 def _finite_float(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
-        raise NotIJson(f"number {digits[:40]} is too large")
+        raise Ambiguous(f"number {digits[:40]} is too large")
     return number
 
 
@@ -149,31 +150,21 @@ MAX_EVENT_BYTES: Final = 1024 * 1024
 _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
-class FramingError(ValueError):
-    """Base class for bytes that do not form lines as the protocol requires."""
-
-
-class LineTooLong(FramingError):
+class LineTooLong(ValueError):
     """A line is longer than the limit. `may_be_object` is whether it begins with `{`."""
 
     def __init__(self, limit_bytes: int, *, may_be_object: bool = False) -> None:
-        super().__init__(limit_bytes)
+        super().__init__(f"a line is longer than {limit_bytes} bytes")
         self.limit_bytes = limit_bytes
         self.may_be_object = may_be_object
 
-    def __str__(self) -> str:
-        return f"a line is longer than {self.limit_bytes} bytes"
 
-
-class EndedMidLine(FramingError):
+class EndedMidLine(ValueError):
     """The stream ended after bytes without a line end. `tail` has these bytes."""
 
     def __init__(self, tail: bytes) -> None:
-        super().__init__(tail)
+        super().__init__(f"the stream ended in the middle of a line, after {tail[-80:]!r}")
         self.tail = tail
-
-    def __str__(self) -> str:
-        return f"the stream ended in the middle of a line, after {self.tail[-80:]!r}"
 
 
 class LineSplitter:

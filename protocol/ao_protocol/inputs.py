@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
@@ -62,13 +63,12 @@ NO_PARAMETERS_SCHEMA: Final[JsonObject] = {"type": "object", "maxProperties": 0}
 """The schema for a resume that carries answers, which adds no user message (SPEC 8.3)."""
 
 
+@dataclass(eq=False)
 class ParametersInvalid(ValueError):
     """Parameters that do not fit. `schema` is the schema that applies."""
 
-    def __init__(self, problems: list[Problem], schema: JsonObject) -> None:
-        super().__init__(problems, schema)
-        self.problems = problems
-        self.schema = schema
+    problems: list[Problem]
+    schema: JsonObject
 
     def __str__(self) -> str:
         return f"the parameters do not fit the agent: {'; '.join(map(str, self.problems))}"

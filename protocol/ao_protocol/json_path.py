@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterable
+from functools import reduce
 from typing import Final
 
 from ao_protocol.short_text import shorten
@@ -21,6 +23,11 @@ def below(place: str, key: str | int) -> str:
         return f"{place}[{key}]"
     key = shorten(key, MAX_KEY_CHARACTERS)
     return f"{place}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{place}[{_quoted(key)}]"
+
+
+def path_to(steps: Iterable[str | int]) -> str:
+    """Return the path that steps lead to from the root."""
+    return reduce(below, steps, ROOT)
 
 
 def _quoted(key: str) -> str:

@@ -129,15 +129,8 @@ class LifecycleError(ValueError):
     """A sequence of valid events that violates the lifecycle (SPEC 5.1). The subclass identifies the fault."""
 
 
-@dataclass(eq=False)
 class EventOutOfOrder(LifecycleError):
     """The phase does not allow the event."""
-
-    phase: Phase
-    event_type: str
-
-    def __str__(self) -> str:
-        return f"{self.event_type!r} is not allowed while the run is {self.phase}"
 
 
 @dataclass(eq=False)
@@ -151,48 +144,20 @@ class SequenceBroken(LifecycleError):
         return f"seq is {self.found}, expected {self.expected}"
 
 
-@dataclass(eq=False)
 class WrongRun(LifecycleError):
     """An event has another `run_id` or `session_id` than its run."""
 
-    name: str
-    expected: str | None
-    found: str | None
 
-    def __str__(self) -> str:
-        return f"{self.name} is {self.found!r}, expected {self.expected!r}"
-
-
-@dataclass(eq=False)
 class ToolNotPaired(LifecycleError):
     """A tool call was finished without a start, started twice, or left open at the end of the run."""
 
-    tool_call_id: str
-    fault: str
 
-    def __str__(self) -> str:
-        return f"tool call {self.tool_call_id!r} {self.fault}"
-
-
-@dataclass(eq=False)
 class InputNotPaired(LifecycleError):
     """A request was made twice, resolved without being open, or left open at the end of the run."""
 
-    request_id: str
-    fault: str
 
-    def __str__(self) -> str:
-        return f"request {self.request_id!r} {self.fault}"
-
-
-@dataclass(eq=False)
 class EndedWithoutTerminal(LifecycleError):
     """The stream ended without a terminal event."""
-
-    phase: Phase
-
-    def __str__(self) -> str:
-        return f"no result and no failure came; the run was {self.phase}"
 
 
 def advance(phase: Phase, event_type: str) -> Phase:
@@ -205,7 +170,7 @@ def advance(phase: Phase, event_type: str) -> Phase:
     try:
         return TRANSITIONS[phase][kind]
     except KeyError:
-        raise EventOutOfOrder(phase, event_type) from None
+        raise EventOutOfOrder(f"{event_type!r} is not allowed while the run is {phase}") from None
 
 
 def note_calls(event: Mapping[str, Any], open_tools: dict[str, str], requests: dict[str, bool]) -> None:
@@ -285,7 +250,7 @@ class RunLifecycle:
             EndedWithoutTerminal: The run has no terminal event.
         """
         if self.phase is not Phase.ENDED:
-            raise EndedWithoutTerminal(self.phase)
+            raise EndedWithoutTerminal(f"no result and no failure came; the run was {self.phase}")
 
     def expect(self, seq: int) -> None:
         """Expect this number for the next event. Missing events before it are lost.
@@ -318,25 +283,25 @@ class RunLifecycle:
             if found == expected:
                 continue
             if found is not None or not may_be_unnamed:
-                raise WrongRun(name, expected, found)
+                raise WrongRun(f"{name} is {found!r}, expected {expected!r}")
             unnamed = unnamed or name
         if before is not None and unnamed is None:
-            raise WrongRun(before, getattr(self, before), None)
+            raise WrongRun(f"{before} is None, expected {getattr(self, before)!r}")
         self.unnamed = unnamed
 
     def _pair(self, event_type: str, event: Mapping[str, Any]) -> None:
         call, request = event.get("tool_call_id"), event.get("request_id")
         match event_type:
             case "tool_started" if call in self.open_tools:
-                raise ToolNotPaired(str(call), "was started twice")
+                raise ToolNotPaired(f"tool call {call!r} was started twice")
             case "tool_finished" if call not in self.open_tools:
-                raise ToolNotPaired(str(call), "was finished but never started")
+                raise ToolNotPaired(f"tool call {call!r} was finished but never started")
             case "input_requested" if request in self.requests:
-                raise InputNotPaired(str(request), "was made twice")
+                raise InputNotPaired(f"request {request!r} was made twice")
             case "input_resolved" if not self.requests.get(str(request)):
-                raise InputNotPaired(str(request), "was resolved but is not open")
+                raise InputNotPaired(f"request {request!r} was resolved but is not open")
             case "result" | "failure" if self.open_tools:
-                raise ToolNotPaired(next(iter(self.open_tools)), "was never finished")
+                raise ToolNotPaired(f"tool call {next(iter(self.open_tools))!r} was never finished")
             case "result" | "failure" if self.open_requests:
-                raise InputNotPaired(self.open_requests[0], "was never resolved")
+                raise InputNotPaired(f"request {self.open_requests[0]!r} was never resolved")
         note_calls(event, self.open_tools, self.requests)

@@ -29,15 +29,6 @@ _HERE: Final = Path(__file__).parent
 class UnknownSchema(LookupError):
     """The version has no schema with this name."""
 
-    def __init__(self, name: str, version: str) -> None:
-        super().__init__(name, version)
-        self.name = name
-        self.version = version
-
-    def __str__(self) -> str:
-        known = ", ".join(schema_names(self.version)) or "none"
-        return f"version {self.version} has no schema {self.name!r}; known are {known}"
-
 
 def schema_names(version: str = CURRENT_SCHEMAS) -> list[str]:
     """Return the names of a version's schemas, such as `event` or `invocation-2.1`; empty for an unknown version."""
@@ -57,8 +48,9 @@ def load_schema(name: str, version: str = CURRENT_SCHEMAS) -> "JsonObject":
     Raises:
         UnknownSchema: The version has no such schema. The message lists the known ones.
     """
-    if name not in schema_names(version):
-        raise UnknownSchema(name, version)
+    if name not in (names := schema_names(version)):
+        known = ", ".join(names) or "none"
+        raise UnknownSchema(f"version {version} has no schema {name!r}; known are {known}")
     text = (_HERE / "schemas" / version / f"{name}{_SUFFIX}").read_text(encoding="utf-8")
     return cast("JsonObject", json.loads(text))  # every published schema is an object; a test reads each
 
@@ -129,16 +121,6 @@ class Requirement:
 class UnknownRequirement(LookupError):
     """The version has no requirement with this id."""
 
-    def __init__(self, name: str, version: str, near: list[str]) -> None:
-        super().__init__(name, version, near)
-        self.name = name
-        self.version = version
-        self.near = near
-
-    def __str__(self) -> str:
-        hint = f"near to it are {', '.join(self.near)}" if self.near else "ids look like AOX-016"
-        return f"version {self.version} has no requirement {self.name!r}; {hint}"
-
 
 def load_requirements(version: str = CURRENT_SCHEMAS) -> list[Requirement]:
     """Return the requirements of a version in the order of SPEC.md; empty for an unknown version."""
@@ -149,17 +131,19 @@ def load_requirements(version: str = CURRENT_SCHEMAS) -> list[Requirement]:
 
 
 def requirement(name: str, version: str = CURRENT_SCHEMAS) -> Requirement:
-    """Return the requirement with an id such as `AOX-016`.
+    """Return the requirement with an id such as `AOX-016`, in upper or lower case.
 
     Raises:
         UnknownRequirement: The version has no such id. The message names similar ids.
     """
     by_id = {known.id: known for known in load_requirements(version)}
-    if name not in by_id:
+    if name.upper() not in by_id:
         from difflib import get_close_matches
 
-        raise UnknownRequirement(name, version, get_close_matches(name.upper(), by_id, cutoff=0.8))
-    return by_id[name]
+        near = get_close_matches(name.upper(), by_id, cutoff=0.8)
+        hint = f"near to it are {', '.join(near)}" if near else "ids look like AOX-016"
+        raise UnknownRequirement(f"version {version} has no requirement {name!r}; {hint}")
+    return by_id[name.upper()]
 
 
 Vector: TypeAlias = dict[str, Any]

@@ -239,7 +239,7 @@ def _time_pattern() -> re.Pattern[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SecretForm:
     """One way to find a secret in bytes."""
 
     pattern: bytes
@@ -258,7 +258,7 @@ class _Piece:
     literal: bytes | None = None
 
 
-def forms_of(secret: str) -> Iterator[Form]:
+def forms_of(secret: str) -> Iterator[SecretForm]:
     """Yield the forms of a secret: its text, and its base64 at each of the three offsets where it can begin."""
     runs = ((character, len(list(run))) for character, run in groupby(secret))
     yield _form(
@@ -277,9 +277,9 @@ def forms_of(secret: str) -> Iterator[Form]:
         yield _form([_piece(character, also=urlsafe.get(character, b"")) for character in determined])
 
 
-def _form(pieces: list[_Piece]) -> Form:
+def _form(pieces: list[_Piece]) -> SecretForm:
     runs = [b"".join(piece.literal or b"" for piece in run) for _, run in groupby(pieces, lambda p: p.literal is None)]
-    return Form(
+    return SecretForm(
         pattern=b"".join(piece.pattern for piece in pieces),
         max_bytes=sum(piece.max_bytes for piece in pieces),
         landmark=max(runs, key=len, default=b""),

@@ -24,7 +24,8 @@ from ao_protocol.contracts import (
     with_strategy,
 )
 from ao_protocol.contracts.contract import USUAL
-from ao_protocol.contracts.validation import MAX_PROBLEMS, Validator
+from ao_protocol.contracts.validation import Validator
+from ao_protocol.contracts.vetting import MAX_PROBLEMS
 from ao_protocol.documents import INPUT_FEATURE, Description, Invocation, InvocationRefused, OutputSchemaCapability
 from ao_protocol.errors import ErrorType
 from ao_protocol.inputs import ParametersInvalid, check_parameters

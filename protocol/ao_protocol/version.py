@@ -29,7 +29,7 @@ class SchemaVersion(NamedTuple):
         """
         written = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
         if written is None:
-            raise MalformedSchemaVersion(text)
+            raise MalformedSchemaVersion(f"schema_version: found {text!r}, expected a string such as {str(CURRENT)!r}")
         return cls(int(written[1]), int(written[2]))
 
     def __str__(self) -> str:
@@ -43,23 +43,9 @@ SUPPORTED: Final = (CURRENT, SchemaVersion(2, 2), SchemaVersion(2, 1))
 class MalformedSchemaVersion(ValueError):
     """A `schema_version` that is missing, or not written as `major.minor`."""
 
-    def __init__(self, found: object) -> None:
-        super().__init__(found)
-        self.found = found
-
-    def __str__(self) -> str:
-        return f"schema_version: found {self.found!r}, expected a string such as {str(CURRENT)!r}"
-
 
 class UnsupportedSchemaVersion(ValueError):
     """A major version that this package does not speak."""
-
-    def __init__(self, requested: SchemaVersion) -> None:
-        super().__init__(requested)
-        self.requested = requested
-
-    def __str__(self) -> str:
-        return f"schema_version {self.requested} is not supported; supported are {', '.join(supported_texts())}"
 
 
 def supported_texts() -> list[str]:
@@ -78,7 +64,8 @@ def negotiate(requested: SchemaVersion) -> SchemaVersion:
     """
     known = [version for version in SUPPORTED if version.major == requested.major]
     if not known:
-        raise UnsupportedSchemaVersion(requested)
+        supported = ", ".join(supported_texts())
+        raise UnsupportedSchemaVersion(f"schema_version {requested} is not supported; supported are {supported}")
     return min(requested, max(known))
 
 

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator
-from functools import reduce
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from ao_protocol.framing import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, MAX_SAFE_INTEGER, fits_in_events
-from ao_protocol.json_path import ROOT, below
+from ao_protocol.json_path import path_to
 from ao_protocol.short_text import shorten
 
 JsonObject: TypeAlias = dict[str, JsonValue]
@@ -77,12 +76,31 @@ class InvalidDocument(ValueError):
         return f"invalid {self.kind}: {'; '.join(self.problems)}"
 
 
+class WrongField(NamedTuple):
+    """An invalid field: its path, pydantic's type of the problem, what it should be, and the value if there is one."""
+
+    path: str
+    type: str
+    message: str
+    found: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" + (f", found {self.found}" if self.found else "")
+
+
 def problems_of(error: ValidationError, document: object) -> list[str]:
     """Return the path and the message of each invalid field: `$.seq: input should be …, found 0`."""
-    return [
-        f"{reduce(below, _place(problem, document), ROOT)}: {_sentence(problem)}"
-        for problem in error.errors(include_url=False, include_context=False)
-    ]
+    return list(map(str, wrong_fields(error, document)))
+
+
+def wrong_fields(error: ValidationError, document: object) -> Iterator[WrongField]:
+    """Yield each invalid field of a document."""
+    for problem in error.errors(include_url=False, include_context=False):
+        path = path_to(_place(problem, document))
+        message = _PYTHON_CLASS.sub("", problem["msg"]).removeprefix("Value error, ")
+        shown = "" if problem["type"] in {"missing", "value_error"} else repr(problem["input"])
+        found = shorten(shown, MAX_SHOWN_CHARACTERS)
+        yield WrongField(path, problem["type"], message[:1].lower() + message[1:], found)
 
 
 def _place(problem: ErrorDetails, document: object) -> Iterator[str | int]:
@@ -100,11 +118,3 @@ def _is_there(document: object, part: str | int) -> bool:
     if isinstance(document, list):
         return isinstance(part, int) and part < len(document)
     return isinstance(document, dict) and part in document
-
-
-def _sentence(problem: ErrorDetails) -> str:
-    message = _PYTHON_CLASS.sub("", problem["msg"]).removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    if problem["type"] in {"missing", "value_error"}:
-        return message
-    return f"{message}, found {shorten(repr(problem['input']), MAX_SHOWN_CHARACTERS)}"

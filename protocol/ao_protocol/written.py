@@ -37,6 +37,8 @@ class NotInteroperable(ValueError):
     """A text is not JSON, or the protocol cannot carry a value."""
 
     reason: str
+    line: int | None = None
+    """The line of a text that cannot be parsed, from 1."""
 
     def __str__(self) -> str:
         return self.reason
@@ -85,7 +87,7 @@ def parse_json(text: str, max_depth: int = MAX_WRITTEN_DEPTH) -> JsonValue:
             parse_constant=number,
         )
     except json.JSONDecodeError as error:
-        raise NotInteroperable(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+        raise NotInteroperable(f"line {error.lineno}, column {error.colno}: {error.msg}", error.lineno) from error
     except RecursionError as error:
         raise NotInteroperable(f"nested deeper than {max_depth} levels") from error
     for holder, sentence in flawed:

@@ -23,6 +23,8 @@ END_SECONDS: Final = 2.0
 
 THE_PROGRAM: Final = "the program"
 """The failed step in `ProgramNotStarted` if the program itself is the cause."""
+WORKING_FOLDER: Final = "its working folder"
+"""The failed step if the working folder cannot be entered."""
 
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); from ao_lifeline.keeper import main; main()"
 _KEPT_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH")

@@ -22,7 +22,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Application: TypeAlias = Callable[..., Awaitable[None]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 CLOSE: Final = (b"connection", b"close")
 """The header of the last answer on a connection."""
@@ -188,7 +189,7 @@ class _Connection(H11Protocol):
         elif not self.transport.is_closing():
             self.config.unkept[self] = None
 
-    async def _answer(self, scope: Message, receive: Receive, send: Application) -> None:
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         self.is_answered = False
         self._has_rest = any(
             name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))

@@ -13,8 +13,8 @@ from ao_protocol.wire import JsonObject, Seconds, problems_of
 from ao_protocol.written import NotInteroperable, check_interoperable
 from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, oddities, understand_blueprint
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS
-from ao_runner.cli.options import TAG
 from ao_runner.store.agent_table import AgentStatus, StoredAgent
+from ao_runner.store.records import TAG
 from ao_runner.store.store import Store
 from ao_server.request_text import LongName
 

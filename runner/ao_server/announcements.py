@@ -3,17 +3,14 @@
 All state is in the store, and each step is one transaction. So it goes on after a crash, and several servers share it.
 """
 
-import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import Final
 
 from fastapi import HTTPException
 
 from ao_protocol.callbacks import STOPPED, ChildEnd, callback_prompt, text_of_result
 from ao_protocol.events import Failure, Result
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.runs.submission import NewRun
 from ao_runner.store.records import RunState, timestamp
@@ -24,18 +21,12 @@ from ao_server.joined_workers import tell
 from ao_server.shapes import terminal_of
 from ao_server.submission import Hosting, accepted
 
-POLL_SECONDS: Final = 1.0
-REST_SECONDS: Final = 0.05
-"""Minimum pause between two looks, since each added run wakes the task."""
-
 
 async def announce_ends(context: ServerContext) -> None:
     """Announce the ends of runs, until it is cancelled."""
-    while True:
-        with suppress(RunnerError, CoordinatorUnavailable):  # it tries again, and requests report the error
+    async for _ in context.access.rounds():
+        with suppress(RunnerError):  # it tries again, and requests report the error
             await _announce(context)
-        await asyncio.sleep(REST_SECONDS)
-        await context.access.wakeup.wait(POLL_SECONDS)
 
 
 async def _announce(context: ServerContext) -> None:

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
 
-from ao_runner.connections import BoundedServer
+from ao_runner.connections import Application, BoundedServer
 from ao_runner.coordinators.http import worker_calls
-from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
@@ -33,10 +32,10 @@ from ao_server.api import (
 from ao_server.api.mcp_endpoint import McpEndpoint
 from ao_server.beside import WorkerBeside
 from ao_server.context import ServerContext
-from ao_server.gate import Application, Gate, GatePolicy
+from ao_server.gate import Gate, GatePolicy
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
-from ao_server.older_runners import OlderRunners
+from ao_server.older.registrations import OlderRunners
 from ao_server.pages import actions, details, editor, exports, fleet, login, oversight, run_dialog
 from ao_server.pages import agents as agent_pages
 from ao_server.pages import requests as request_pages
@@ -72,15 +71,17 @@ def build_application(
     joined, older = JoinedWorkers(access), OlderRunners(access, tell)
     context = ServerContext(access, live, hosting, joined, older, receivers, beside)
 
+    mcp = McpEndpoint(live.closing)
+
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with access, actions_log, asyncio.TaskGroup() as tasks:
-            beside = [tasks.create_task(live.look()), tasks.create_task(_sweep(context))]
-            beside += [tasks.create_task(announce_ends(context)), tasks.create_task(send_messages(access, receivers))]
-            beside += [tasks.create_task(mcp.serve())]
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with access, actions_log, asyncio.TaskGroup() as group:
+            sending = send_messages(access, receivers)
+            endless = (live.look(), _sweep(context), announce_ends(context), sending, mcp.serve(app))
+            tasks = [group.create_task(one) for one in endless]
             yield
             live.close()
-            for task in beside:
+            for task in tasks:
                 task.cancel()
 
     app = FastAPI(
@@ -96,25 +97,14 @@ def build_application(
     app.state.policy = policy
     for part in (
         general, agents.routes, schemas.routes, runs.routes, inputs.routes, sessions.routes, streams.routes,
-        webhooks.routes, workers.routes, runners.routes, older_sessions.routes, limits.routes,
-        not_served.routes,
+        webhooks.routes, workers.routes, runners.routes, older_sessions.routes, limits.routes, not_served.routes,
+        run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes, fleet.routes,
+        request_pages.routes, login.routes, agent_pages.routes, editor.routes, run_dialog.routes, schema_pages.routes,
     ):  # fmt: skip
         app.include_router(part)
-    for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes, fleet.routes):
-        app.include_router(pages)
-    for pages in (
-        request_pages.routes,
-        login.routes,
-        agent_pages.routes,
-        editor.routes,
-        run_dialog.routes,
-        schema_pages.routes,
-    ):
-        app.include_router(pages)
     serve_static_files(app)
     app.add_middleware(Recording, log=actions_log)
     app.add_middleware(StrictBodies)
-    mcp = McpEndpoint(app, live.closing)
     app.router.routes.append(mcp.route)
     handle_errors(app)
     show_errors_as_pages(app)
@@ -143,7 +133,7 @@ async def _sweep(context: ServerContext) -> None:
     """End the runs of dead workers, also while no worker is there to do it, and forget once an hour what is old."""
     forget_at = 0.0
     while True:
-        with suppress(RunnerError, CoordinatorUnavailable):
+        with suppress(RunnerError):
             await runs.sweep(context)
             if time.monotonic() >= forget_at:
                 before = timestamp(datetime.now(UTC) - ANSWERS_KEPT)

@@ -1,13 +1,11 @@
 """The worker beside a server, as a process of its own: started again when it ends, unless a person has drained it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from ao_runner.cli.options import ORDERED_EXIT_CODE
-from ao_runner.cli.printing import echo
 from ao_runner.runs.run_request import on_signals
 from ao_runner.store.ownership import Owner, host_name
 
@@ -21,11 +19,17 @@ class WorkerBeside:
     Args:
         command: The command of the worker; empty if there is to be none.
         environ: Its variables.
+        drained_code: Its exit code after a person has drained it.
+        tell: Receives a sentence for people.
     """
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], environ: Mapping[str, str], drained_code: int, tell: Callable[[str], object]
+    ) -> None:
         self._command = command
         self._environ = environ
+        self._drained_code = drained_code
+        self._tell = tell
         self._pid: int | None = None
         self._wanted = asyncio.Event()
         self._wanted.set()
@@ -67,12 +71,12 @@ class WorkerBeside:
                 await _drain(worker)
                 raise
             self._pid = None
-            if code == ORDERED_EXIT_CODE:
+            if code == self._drained_code:
                 self._wanted.clear()
-                echo("ao: the worker was drained; the page Workers, or the next start, starts it again", err=True)
+                self._tell("the worker was drained; the page Workers, or the next start, starts it again")
                 await self._wanted.wait()
             else:
-                echo(f"ao: the worker ended with exit code {code}, and is started again", err=True)
+                self._tell(f"the worker ended with exit code {code}, and is started again")
                 await asyncio.sleep(PAUSE_SECONDS)
 
 

@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from ao_server.beside import WorkerBeside
 from ao_server.joined_workers import JoinedWorkers
 from ao_server.live import LiveSessions
-from ao_server.older_runners import OlderRunners
+from ao_server.older.registrations import OlderRunners
 from ao_server.receivers import ReceiverPolicy
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting

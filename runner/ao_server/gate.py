@@ -8,25 +8,24 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, get_args
 from urllib.parse import quote, unquote
 
-from ao_runner.connections import CLOSE, admit, limited
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from ao_runner.connections import Application, Message, Receive, Send, admit, limited
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_folder
+from ao_runner.own_host import is_of_another_site, is_own_host
 from ao_server.logins import Logins
 from ao_server.rates import RateLimit
 
 Role = Literal["reader", "client", "worker"]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 COOKIE: Final = "ao_login"
 TOKEN_BYTES: Final = 32
@@ -57,16 +56,12 @@ HEADERS: Final = {
 }
 
 
-@dataclass(eq=False)
 class TokensUnusable(RunnerError):
     """The file with the tokens could let in somebody who has none."""
 
-    path: Path
-    found: str
-
-    def __str__(self) -> str:
-        return (
-            f"cannot use the tokens of {self.path}: {self.found}. Expected a file that only its user can read, with a"
+    def __init__(self, path: Path, found: str) -> None:
+        super().__init__(
+            f"cannot use the tokens of {path}: {found}. Expected a file that only its user can read, with a"
             f" JSON object of three different tokens, {', '.join(get_args(Role))}, each of 20 to 1000 printable ASCII"
             " characters without spaces. Mend it, or delete it: then the next start makes new tokens"
         )
@@ -107,9 +102,8 @@ def tokens_of(home: Path) -> dict[Role, str]:
 class GatePolicy:
     """What the gate demands.
 
-    Without tokens everybody who reaches the address has all roles: then it has to be a loopback address, and `hosts`
-    lists the names under which it may be asked, since a page in a browser could reach it by a name of its own (DNS
-    rebinding).
+    Without tokens everybody who reaches the address has all roles: then it has to be a loopback address, and it may be
+    asked under the names of this machine and those of `hosts` only, in lower case.
     """
 
     tokens: Mapping[Role, str] | None
@@ -155,13 +149,10 @@ class Gate:
             self._check_origin(scope["method"], headers)
             scope["state"] = {**scope.get("state", {}), "role": self._admit(scope, headers, sender, known)}
             most = MAX_BODY_BYTES if known or self._policy.tokens is None else MAX_OPEN_BODY_BYTES
-            if int(headers.get("content-length") or 0) > most:
+            if int(headers.get("content-length") or 0) > most:  # the web server has checked that it is a number
                 raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {most} bytes")
         except _Refused as refused:
-            await _answer(send, scope, refused)
-            return
-        except ValueError:
-            await _answer(send, scope, _Refused(HTTPStatus.BAD_REQUEST, "Content-Length is no number"))
+            await _response_to(scope, refused)(scope, receive, _with_headers(send))
             return
         if known or self._policy.tokens is None:
             admit(scope)
@@ -182,13 +173,11 @@ class Gate:
 
     def _check_origin(self, method: str, headers: Mapping[str, str]) -> None:
         host = headers.get("host", "")
-        if self._policy.hosts is not None and host.lower() not in self._policy.hosts:
+        if self._policy.hosts is not None and not (is_own_host(host) or host.lower() in self._policy.hosts):
             raise _Refused(HTTPStatus.FORBIDDEN, f"unknown Host {host[:100]!r}; open http://127.0.0.1:… or localhost")
         if method in SAFE:
             return
-        origin = headers.get("origin")
-        is_foreign = origin is not None and origin.partition("://")[2] != host
-        if is_foreign or headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+        if is_of_another_site(headers) or headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
             raise _Refused(HTTPStatus.FORBIDDEN, "another site's page must not change anything here")
 
     def _admit(self, scope: Message, headers: Mapping[str, str], sender: str, known: Role | None) -> Role | None:
@@ -281,25 +270,19 @@ def _too_many(what: str, sender: str, seconds: float) -> _Refused:
     return _Refused(HTTPStatus.TOO_MANY_REQUESTS, reason, seconds)
 
 
-async def _answer(send: Send, scope: Message, refused: _Refused) -> None:
-    accepts = dict(scope["headers"]).get(b"accept", b"")
-    if refused.status == HTTPStatus.UNAUTHORIZED and b"text/html" in accepts and scope["method"] in SAFE:
-        back = quote(scope["path"] + (f"?{query}" if (query := scope["query_string"].decode("latin-1")) else ""))
-        location = b"/login?back=" + back.encode() if back.startswith("/ui/") else b"/login"
-        await _send(send, HTTPStatus.SEE_OTHER, b"", [(b"location", location)])
-        return
-    body, kind = json.dumps({"detail": refused.reason}).encode(), b"application/json"
-    if b"text/html" in accepts:
-        phrase, reason = refused.status.phrase, html.escape(refused.reason)
-        body, kind = _PAGE.format(phrase=phrase, reason=reason).encode(), b"text/html; charset=utf-8"
-    more = [(b"www-authenticate", b"Bearer")] if refused.status == HTTPStatus.UNAUTHORIZED else []
+def _response_to(scope: Message, refused: _Refused) -> Response:
+    headers = {"connection": "close"}
+    is_page = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
+    if refused.status == HTTPStatus.UNAUTHORIZED:
+        if is_page and scope["method"] in SAFE:
+            query = scope["query_string"].decode("latin-1")
+            back = quote(f"{scope['path']}?{query}" if query else scope["path"])
+            location = f"/login?back={back}" if back.startswith("/ui/") else "/login"
+            return Response(None, HTTPStatus.SEE_OTHER, {**headers, "location": location})
+        headers["www-authenticate"] = "Bearer"
     if refused.retry_after_seconds is not None:
-        more = [(b"retry-after", str(math.ceil(refused.retry_after_seconds)).encode())]
-    await _send(send, refused.status, body, [(b"content-type", kind), *more])
-
-
-async def _send(send: Send, status: HTTPStatus, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-    sends = _with_headers(send)
-    more = [(b"content-length", str(len(body)).encode()), CLOSE]
-    await sends({"type": "http.response.start", "status": status.value, "headers": [*headers, *more]})
-    await sends({"type": "http.response.body", "body": body})
+        headers["retry-after"] = str(math.ceil(refused.retry_after_seconds))
+    if is_page:
+        page = _PAGE.format(phrase=refused.status.phrase, reason=html.escape(refused.reason))
+        return HTMLResponse(page, refused.status, headers)
+    return JSONResponse({"detail": refused.reason}, refused.status, headers)

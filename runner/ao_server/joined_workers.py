@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable
-from ao_runner.coordinators.stored_queue import SharedStore, StoreCoordinator
+from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.run_events import RunKey
 from ao_runner.store.ownership import MAX_LEASE_SECONDS, uptime_seconds
 from ao_runner.store.records import Offer
@@ -52,8 +52,7 @@ class JoinedWorkers:
 
     async def join(self, offer: Offer, held: Sequence[RunKey]) -> None:
         """Add a worker, or replace what is known of it, and forget those that are silent for long."""
-        store = SharedStore(self._access.writer, self._access.commits, self._access.wakeup)
-        coordinator = StoreCoordinator(store, offer, tell, held)
+        coordinator = StoreCoordinator(self._access.shared, offer, tell, held)
         await coordinator.__aenter__()
         self._workers[offer.owner] = JoinedWorker(coordinator)
         for worker_id in [name for name, one in self._workers.items() if _is_silent(one)]:

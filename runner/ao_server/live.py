@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_server.store_access import StoreAccess
 
@@ -57,7 +56,7 @@ class LiveSessions:
             for start in range(0, len(watched), AT_ONCE):
                 try:
                     await self._look_at(watched[start : start + AT_ONCE])
-                except (RunnerError, CoordinatorUnavailable):
+                except RunnerError:
                     break  # the next look may succeed; requests report the error
 
     async def _look_at(self, session_ids: list[str]) -> None:

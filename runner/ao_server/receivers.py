@@ -50,14 +50,8 @@ _SIX_TO_FOUR: Final = ipaddress.ip_network("2002::/16")
 _ISATAP: Final = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
 
-@dataclass(eq=False)
 class ReceiverRefused(Exception):
-    """The server does not send to a URL."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
+    """The server does not send to a URL; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)

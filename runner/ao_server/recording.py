@@ -7,11 +7,11 @@ from contextvars import ContextVar
 from typing import Final, Self
 
 from ao_protocol.short_text import shorten
-from ao_runner.coordinators.port import CoordinatorUnavailable
+from ao_runner.connections import Application, Message, Receive, Send
 from ao_runner.errors import RunnerError
 from ao_runner.store.action_table import Action
 from ao_runner.store.records import timestamp
-from ao_server.gate import SAFE, Application, Message, Receive, Send, is_call_of_worker
+from ao_server.gate import SAFE, is_call_of_worker
 from ao_server.store_access import StoreAccess
 
 TOGETHER_SECONDS: Final = 0.1
@@ -66,7 +66,7 @@ class ActionLog:
                 continue
             try:
                 await self._access.write(lambda store: store.actions.add(actions))  # noqa: B023  # awaited here
-            except (CoordinatorUnavailable, RunnerError):
+            except RunnerError:
                 if self._closing.is_set():
                     _tell_lost(actions)
                     continue

@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse
 
 from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.written import MAX_PATH_CHARACTERS, NotInteroperable, check_name, decode_text, parse_json
-from ao_server.gate import SAFE, Application, Message, Receive, Send, with_whole_segments
+from ao_runner.connections import Application, Message, Receive, Send
+from ao_server.gate import SAFE, with_whole_segments
 
 MAX_VALUES: Final = 250_000
 """In one body of JSON: nobody is answered while it is parsed, 0.2 s for so many. Events are texts in it."""

@@ -1,7 +1,10 @@
-"""Runs, sessions and results as clients see them. Names and statuses are those of the existing coordinator."""
+"""Runs, sessions and results as clients see them. Names and statuses are those of the existing coordinator.
+
+This module alone translates between statuses in the store and those of clients.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from ao_protocol.events import Failure, InvalidEvent, OutputValidation, Result, Terminal, parse_event
 from ao_protocol.wire import JsonObject
@@ -9,31 +12,45 @@ from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.store.records import RunState, RunStatus, Session
 from ao_runner.store.store import Store
 
-STATUSES: Final[Mapping[RunStatus, str]] = {
-    "queued": "pending",
-    "running": "running",
-    "completed": "completed",
-    "failed": "failed",
-    "cancelled": "stopped",
-}
-OF_SESSIONS: Final[Mapping[str, str]] = {
-    "pending": "pending", "claimed": "pending", "running": "running", "stopping": "stopping",
-    "completed": "finished", "failed": "failed", "stopped": "stopped",
-}  # fmt: skip
-"""The status of a session by that of its last run."""
+RunStatusName = Literal["pending", "claimed", "running", "stopping", "completed", "failed", "stopped"]
+SessionStatusName = Literal["pending", "running", "stopping", "idle", "finished", "failed", "stopped"]
 
+
+class StatusNames(NamedTuple):
+    """The names of a status for clients: that of a run, and that of a session whose run has it."""
+
+    run: RunStatusName
+    session: SessionStatusName
+
+
+STATUSES: Final[Mapping[RunStatus, StatusNames]] = {
+    "queued": StatusNames("pending", "pending"),
+    "running": StatusNames("running", "running"),
+    "completed": StatusNames("completed", "finished"),
+    "failed": StatusNames("failed", "failed"),
+    "cancelled": StatusNames("stopped", "stopped"),
+}
+"""By status in the store."""
+CLAIMED: Final = StatusNames("claimed", "pending")
+"""A run that runs in the store and has not begun."""
+STOPPING: Final = StatusNames("stopping", "stopping")
+"""A run that runs and is to stop."""
+STORED: Final[Mapping[RunStatusName, RunStatus]] = {
+    **{names.run: stored for stored, names in STATUSES.items()},
+    CLAIMED.run: "running",
+    STOPPING.run: "running",
+}
+"""The status in the store by name."""
 
 _HOST: Final = "host:"
 """The prefix of the tag that names a host."""
 
 
-def status_of_run(state: RunState) -> str:
-    """Return the status of a run."""
-    if state.run.status != "running":
-        return STATUSES[state.run.status]
-    if state.stop_wanted:
-        return "stopping"
-    return "running" if state.has_begun else "claimed"
+def names_of(state: RunState) -> StatusNames:
+    """Return the names of the status of a run."""
+    if state.run.status == "running" and state.stop_wanted:
+        return STOPPING
+    return STATUSES[state.run.status] if state.run.status != "running" or state.has_begun else CLAIMED
 
 
 def shown_run(state: RunState, session: Session | None, failure: Failure | None = None) -> JsonObject:
@@ -49,7 +66,7 @@ def shown_run(state: RunState, session: Session | None, failure: Failure | None 
         "parameters": run.parameters,
         "project_dir": None if session is None else session.project_dir,
         "parent_session_id": run.parent_session_id,
-        "status": status_of_run(state),
+        "status": names_of(state).run,
         "execution_mode": run.execution_mode or "sync",
         "demands": _demands(state, session),
         "runner_id": state.owner or None,
@@ -116,7 +133,7 @@ def _session(session: Session, states: Sequence[RunState], idle: Collection[str]
     }
 
 
-def current_status(states: Sequence[RunState], *, is_idle: bool = False) -> str:
+def current_status(states: Sequence[RunState], *, is_idle: bool = False) -> SessionStatusName:
     """Return the status of a session: that of its running run, else of its oldest queued or its last one.
 
     It is `idle` where a process waits for the session's next run.
@@ -126,8 +143,8 @@ def current_status(states: Sequence[RunState], *, is_idle: bool = False) -> str:
     for open_status in ("running", "queued"):
         for state in states:
             if state.run.status == open_status:
-                return OF_SESSIONS[status_of_run(state)]
-    status = OF_SESSIONS[status_of_run(states[-1])]
+                return names_of(state).session
+    status = names_of(states[-1]).session
     return "idle" if is_idle and status == "finished" else status
 
 

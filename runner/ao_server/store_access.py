@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from contextvars import copy_context
@@ -13,6 +13,7 @@ from typing import Final, Self, TypeVar
 from fastapi import HTTPException
 
 from ao_runner.coordinators.group_commit import GroupCommit
+from ao_runner.coordinators.stored_queue import SharedStore
 from ao_runner.errors import RunnerError
 from ao_runner.processes.judging import with_judge
 from ao_runner.store.opening import StorePlace
@@ -20,6 +21,9 @@ from ao_runner.store.ownership import Wakeup
 from ao_runner.store.store import Store
 
 READERS: Final = 4
+POLL_SECONDS: Final = 1.0
+REST_SECONDS: Final = 0.05
+"""Minimum pause between two looks, since each added run wakes the tasks that look."""
 Returned = TypeVar("Returned")
 
 
@@ -62,6 +66,7 @@ class StoreAccess:
             self.commits = GroupCommit(self.writer, self._writing)
             resources.push_async_callback(self._close)
             self.wakeup: Wakeup = await resources.enter_async_context(self.writer.listening(self._name))
+            self.shared = SharedStore(self.writer, self.commits, self.wakeup)
             self._resources = resources.pop_all()
         return self
 
@@ -98,6 +103,13 @@ class StoreAccess:
     async def write_alone(self, call: Callable[[Store], Returned]) -> Returned:
         """Run a call that opens transactions itself, on the connection that writes."""
         return await self._in(self._writing, partial(_explained, self.writer, call))
+
+    async def rounds(self) -> AsyncIterator[None]:
+        """Yield now, and again after each change of the store, or a second, with a short rest between."""
+        while True:
+            yield
+            await asyncio.sleep(REST_SECONDS)
+            await self.wakeup.wait(POLL_SECONDS)
 
     def notify(self) -> None:
         """Wake the workers and everybody else who waits for a change of the store."""

@@ -16,7 +16,6 @@ import httpx
 
 from ao_protocol.events import Failure, InvalidEvent, Result
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.store.deliveries import Delivery, Webhook
 from ao_runner.store.records import timestamp
@@ -37,9 +36,6 @@ LONGEST_PAUSE_SECONDS: Final = 3 * 3600.0
 GIVEN_UP_AFTER: Final = timedelta(days=3)
 LONGEST_REST_SECONDS: Final = 60.0
 """Pause between the tries of different deliveries to a receiver that is down."""
-POLL_SECONDS: Final = 1.0
-REST_SECONDS: Final = 0.05
-"""Minimum pause between two looks, since each added run wakes the task."""
 
 
 def _discard(busy: set[str], webhook_id: str, _: object) -> None:
@@ -56,15 +52,13 @@ async def send_messages(access: StoreAccess, receivers: ReceiverPolicy) -> None:
         ) as client,
         asyncio.TaskGroup() as tasks,
     ):
-        while True:
-            with suppress(RunnerError, CoordinatorUnavailable):
+        async for _ in access.rounds():
+            with suppress(RunnerError):
                 for webhook in await access.read(lambda store: store.webhooks.due(timestamp())):
                     if webhook.webhook_id not in busy:
                         busy.add(webhook.webhook_id)
                         sending = tasks.create_task(_Sender(access, receivers, client, webhook).send_all())
                         sending.add_done_callback(partial(_discard, busy, webhook.webhook_id))
-            await asyncio.sleep(REST_SECONDS)
-            await access.wakeup.wait(POLL_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +73,7 @@ class _Sender:
     async def send_all(self) -> None:
         """Send until nothing is due. While all tries fail, it makes pauses between them, which become longer."""
         failures = 0
-        with suppress(RunnerError, CoordinatorUnavailable):
+        with suppress(RunnerError):
             while due := await self.access.write_alone(self._claim):
                 failures = 0 if any(await asyncio.gather(*map(self._send, due))) else failures + 1
                 if failures:
@@ -94,7 +88,7 @@ class _Sender:
     async def _send(self, delivery: Delivery) -> bool:
         """Try a delivery once, store what came of it, and return whether it succeeded."""
         of_webhook: Final = ("webhook", self.webhook.webhook_id, [delivery.run_id])
-        with suppress(RunnerError, CoordinatorUnavailable):  # it is due again when its lease ends
+        with suppress(RunnerError):  # it is due again when its lease ends
             problem = await self._try(delivery.run_id)
             if problem is None:
                 await self.access.write(lambda store: store.deliveries.end(*of_webhook))

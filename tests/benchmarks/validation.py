@@ -12,7 +12,7 @@ from typing import Any, Final
 import jsonschema
 import jsonschema_rs
 
-from ao_protocol.contracts.validation import InvalidSchema, validate, validator_for
+from ao_protocol.contracts import InvalidSchema, validate, validator_for
 
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",

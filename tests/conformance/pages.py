@@ -149,7 +149,7 @@ def judge_claim(claim: Claim) -> SuiteResult:
 
 def unreached(result: SuiteResult) -> set[str]:
     """Return the vectors that showed nothing, because the event or the file that they wait for never came."""
-    return {vector.id for vector in result.vectors if vector.reason.startswith(("the moment event", "the moment file"))}
+    return {vector.id for vector in result.vectors if vector.unreached.startswith(("event", "file"))}
 
 
 def page_of(claim: Claim, result: SuiteResult, built: Path) -> str:

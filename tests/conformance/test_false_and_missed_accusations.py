@@ -39,13 +39,11 @@ def told_of(vector_id: str, before: str) -> VectorResult:
     return told
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("AOX-069")
 def test_no_signal_comes_before_a_slow_executor_listens_for_it() -> None:
     assert told_of("prepared-and-ended", WORKS_FIRST).verdict is Verdict.PASS
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("AOX-202")
 def test_a_child_that_polls_is_work_of_the_executor_that_waits() -> None:
     told = told_of("started-long-before", HAS_A_CHILD_THAT_POLLS)

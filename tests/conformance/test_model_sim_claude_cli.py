@@ -57,7 +57,6 @@ def test_a_tool_is_run_and_its_output_comes_back(claude: Path, tmp_path: Path, s
     assert run_claude(claude, sim, tmp_path)["result"] == "Done."
 
 
-@pytest.mark.slow
 def test_the_client_waits_as_long_as_retry_after_says(claude: Path, tmp_path: Path, start_model: StartModel) -> None:
     sim = start_model({"status": 429, "headers": {"retry-after": "1"}}, {"text": "After a while."})
     result = run_claude(claude, sim, tmp_path, CLAUDE_CODE_MAX_RETRIES="1")

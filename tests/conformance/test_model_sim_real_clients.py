@@ -143,9 +143,7 @@ def open_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     return open_at
 
 
-@pytest.mark.parametrize(
-    "stream", [pytest.param(False, id="whole", marks=pytest.mark.slow), pytest.param(True, id="streamed")]
-)
+@pytest.mark.parametrize("stream", [pytest.param(False, id="whole"), pytest.param(True, id="streamed")])
 def test_text_thinking_and_tool_calls_are_understood(
     start_model: StartModel, open_client: OpenClient, stream: bool
 ) -> None:

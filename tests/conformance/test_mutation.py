@@ -34,7 +34,7 @@ def test_each_mutant_has_a_name_of_its_own_and_replaces_text_that_is_there_once(
             compile(source.replace(piece.find, piece.replace), mutant.name, "exec")
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # mutation
 @pytest.mark.parametrize(
     "name",
     [
@@ -52,7 +52,7 @@ def test_a_broken_executor_fails_its_own_requirement_and_no_other(name: str) -> 
     assert caught.exactly, str(caught)
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # repetition
 def test_the_verdicts_are_the_same_in_every_repeat() -> None:
     quick = [vector for vector in load_process_vectors() if vector.level == "core" and not vector.works_for_seconds]
     result = run_suite(Plan(command=(str(REFERENCE / EXECUTABLE),), vectors=quick, jobs=6, repeats=3))

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ao_conformance.cli.suites import runner_command
-from ao_conformance.runner_suite.play import Note, forms_of, passed_by, play, stops_of
+from ao_conformance.runner_suite.runner_play import Note, forms_of, passed_by, play, stops_of
+from ao_conformance.runner_suite.running import RunnerPlan, run_runner_suite
 from ao_conformance.runner_suite.stage import (
     PLACEHOLDERS,
     RunnerVector,
@@ -17,7 +18,6 @@ from ao_conformance.runner_suite.stage import (
     our_command,
     our_resume_command,
 )
-from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
 from ao_conformance.verdict import Verdict
 from ao_protocol.published import load_requirements
 
@@ -134,7 +134,7 @@ def test_ao_run_exits_with_64_where_it_refuses_a_run_and_with_2_where_there_is_n
     assert played.exit_code == (64 if played.lines else 2)
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # the whole suite
 @pytest.mark.timeout(300)
 def test_a_foreign_runner_passes_but_for_what_it_does_not_keep(tmp_path: Path) -> None:
     known = tmp_path / "known.txt"

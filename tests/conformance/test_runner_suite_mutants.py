@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ao_conformance.runner_suite.running import RunnerPlan, run_runner_suite
 from ao_conformance.runner_suite.stage import load_runner_vectors
-from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
 from ao_conformance.verdict import SuiteResult, Verdict
 from tests.conformance.runners.mutants import MUTANTS
 
@@ -147,7 +147,7 @@ def test_a_mutant_breaks_what_it_breaks_and_nothing_else(mutant: str) -> None:
     assert {rule.id for rule in result.requirements if rule.verdict is Verdict.FAIL} == broken
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # mutation, of mutants that wait
 @pytest.mark.timeout(300)
 def test_each_slow_mutant_breaks_what_it_breaks_and_nothing_else() -> None:
     slow = sorted(CAUGHT.keys() - AT_ONCE)

@@ -4,21 +4,20 @@ from typing import Final
 
 import pytest
 
-from ao_conformance.model_stand_in import NO_MODEL
-from ao_conformance.tally import NOT_SELECTED, UNSEEN, differ, over_all_repeats, tally, with_root_causes
+from ao_conformance.tally import NOT_SELECTED, differ, over_all_repeats, tally, with_root_causes
 from ao_conformance.vectors import ProcessVector, load_process_vectors
-from ao_conformance.verdict import NEVER_CAME, Finding, VectorResult, Verdict
+from ao_conformance.verdict import Finding, Reason, VectorResult, Verdict
 from ao_protocol.published import load_requirements
 from tests.conformance.reports.results import result_of
 
 PASSED: Final = (Verdict.PASS, "")
 FAILED: Final = (Verdict.FAIL, "")
-NEVER_SEEN: Final = (Verdict.NOT_APPLICABLE, f"{NEVER_CAME} event:tool_started never came")
-UNDECLARED: Final = (Verdict.NOT_APPLICABLE, "cancel is not declared")
+NEVER_SEEN: Final = (Verdict.NOT_APPLICABLE, "event:tool_started")
+UNDECLARED: Final = (Verdict.NOT_APPLICABLE, "")
 
 
 def played(*ends: tuple[Verdict, str]) -> list[VectorResult]:
-    return [VectorResult("x", "x", "X", "core", None, ("AOX-011",), *end) for end in ends]
+    return [VectorResult("x", "x", "X", "core", None, ("AOX-011",), end, unreached=moment) for end, moment in ends]
 
 
 @pytest.mark.parametrize(
@@ -118,12 +117,14 @@ OF_A_MODEL = [vector for vector in OF_A_CANCEL if vector.model_script]
 
 @pytest.mark.parametrize(
     ("vectors", "verdict", "reason"),
-    [(OF_A_MODEL, Verdict.NOT_APPLICABLE, NOT_SELECTED), (OF_A_CANCEL, Verdict.UNTESTABLE, UNSEEN)],
+    [(OF_A_MODEL, Verdict.NOT_APPLICABLE, NOT_SELECTED), (OF_A_CANCEL, Verdict.UNTESTABLE, Reason.UNSEEN)],
     ids=["some of its vectors", "all of its vectors"],
 )
 def test_a_declared_capability_is_untestable_only_where_all_of_its_vectors_were_asked_for(
     vectors: list[ProcessVector], verdict: Verdict, reason: str
 ) -> None:
-    rules = tally([result_of(vector, Verdict.NOT_APPLICABLE, NO_MODEL) for vector in vectors], "core", lambda _: True)
+    rules = tally(
+        [result_of(vector, Verdict.NOT_APPLICABLE, Reason.NO_MODEL) for vector in vectors], "core", lambda _: True
+    )
 
     assert [(rule.verdict, rule.reason) for rule in rules if rule.id == "AOX-063"] == [(verdict, reason)]

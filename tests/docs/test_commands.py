@@ -20,7 +20,7 @@ from ao_model_simulator import ModelSimulator, Script
 from ao_model_simulator.endpoints import environment_for
 from tests.process.executors.examples.building import skip_without
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow  # half an hour; the README's own commands are a part of .ci/run
 
 ROOT = Path(__file__).parents[2]
 GIT: Final = shutil.which("git") or "git"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.process.runner.cli.calling import Ao, Called
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough  # each runs the real Claude CLI
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 

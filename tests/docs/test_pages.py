@@ -69,7 +69,7 @@ def test_the_executor_on_the_page_runs(tmp_path: Path) -> None:
     assert b'"result_text":"HELLO"' in finished.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_failure_on_the_page_about_conformance_is_what_comes(tmp_path: Path) -> None:
     skip_without("jq", "the sample of a failure, which is an executor in bash,")
     page = (ROOT / "docs" / "conformance.md").read_text()

@@ -31,6 +31,8 @@ from temporalio.worker import (
 )
 from temporalio.workflow import ActivityCancellationType
 
+pytestmark = pytest.mark.thorough  # each test performs runs
+
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docs" / "examples" / "temporal" / "agent_activity.py"
 

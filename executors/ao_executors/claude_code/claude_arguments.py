@@ -25,8 +25,8 @@ from ao_executors.core import RunContext
 from ao_executors.core.executor import lowest
 from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers, unexpanded, without_secrets
 from ao_protocol.contracts import JsonFormat, Strategy, native_schema
-from ao_protocol.contracts.validation import Catalogue
 from ao_protocol.contracts.verdicts import pointer_below
+from ao_protocol.contracts.vetting import Catalogue
 from ao_protocol.documents import Invocation, StdioMcpServer
 
 _KNOWN_KEYWORDS: Final = frozenset(

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 import click
 
-from ao_protocol.published import Requirement, UnknownRequirement, Vector, load_vector_files, requirement
+from ao_protocol.published import Requirement, UnknownRequirement, Vector, load_vectors, requirement
 
 COMMANDS: Final = {
     "run": ("ao_conformance.cli.suites:run_command", "Test an executor, in any language."),
@@ -84,14 +84,12 @@ def explain_command(name: str | None, as_json: bool) -> None:
     """Print a requirement (AOX-nnn) or a vector: its text, its reason, and its tests."""
     if name is None:
         raise click.UsageError("Missing ID: name a requirement or a vector, as in: ao conformance explain AOX-191")
-    vector = next((vector for vector in _all_vectors() if vector["id"] == name), None)
+    vector = next((vector for vector in load_vectors() if vector["id"] == name), None)
     try:
-        rules = [requirement(one) for one in (vector["requirements"] if vector else [name.upper()])]
+        rules = [requirement(one) for one in (vector["requirements"] if vector else [name])]
     except UnknownRequirement as error:
-        as_asked = UnknownRequirement(name, error.version, error.near)
-        raise click.BadParameter(
-            f"{as_asked}. No vector has this id either: ao conformance run --list", param_hint="ID"
-        ) from error
+        sentence = f"{error.args[0]}. No vector has this id either: ao conformance run --list"
+        raise click.BadParameter(sentence, param_hint="ID") from error
     if as_json:
         fields = ("id", "keyword", "level", "section", "text", "why", "untestable")
         told = [
@@ -106,12 +104,8 @@ def explain_command(name: str | None, as_json: bool) -> None:
     click.echo("\n".join(lines))
 
 
-def _all_vectors() -> list[Vector]:
-    return [vector for _, document in load_vector_files() for vector in document["vectors"]]
-
-
 def _of(rule: Requirement) -> list[Vector]:
-    return [vector for vector in _all_vectors() if rule.id in vector["requirements"]]
+    return [vector for vector in load_vectors() if rule.id in vector["requirements"]]
 
 
 def _told_rule(rule: Requirement, *, of_vector: bool) -> Iterator[str]:

@@ -21,7 +21,7 @@ from ao_conformance.reports.writing import is_device
 from ao_conformance.subject import USUAL_SHELL_TOOL
 from ao_conformance.tally import KnownFailing, KnownFailingError, load_known_failing
 from ao_conformance.vectors import requirements_by_id
-from ao_conformance.verdict import SuiteResult, VectorResult, Verdict
+from ao_conformance.verdict import BROKEN, SuiteResult, VectorResult
 from ao_protocol.addresses import is_secret_name
 from ao_protocol.redaction import MASK
 
@@ -151,7 +151,7 @@ class Progress:
         """Count a vector. Any thread may call it."""
         with self._lock:
             self._done += 1
-            self._failed += result.verdict in {Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR}
+            self._failed += result.verdict in BROKEN
             failed = f", {self._failed} failed" if self._failed else ""
             self._show(f"{self._done}/{self._total}{failed}  {result.title}")
 

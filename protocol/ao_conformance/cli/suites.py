@@ -30,12 +30,12 @@ from ao_conformance.cli.options import (
     shell_tool_option,
     variables_option,
 )
-from ao_conformance.codec_suite import FORMS, CodecPlan, Question, load_questions, run_codec_suite
-from ao_conformance.runner_suite.stage import RunnerVector, load_runner_vectors, our_command, our_resume_command, uses
-from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
+from ao_conformance.codec_suite import FORMS, CodecPlan, load_questions, run_codec_suite
+from ao_conformance.runner_suite.running import RunnerPlan, run_runner_suite
+from ao_conformance.runner_suite.stage import load_runner_vectors, our_command, our_resume_command, uses
 from ao_conformance.suite import LEVELS, Plan, run_suite
-from ao_conformance.vectors import ProcessVector, load_process_vectors, requirements_by_id
-from ao_conformance.verdict import SuiteResult, VectorResult
+from ao_conformance.vectors import ProcessVector, Vector, load_process_vectors, requirements_by_id
+from ao_conformance.verdict import Lateness, SuiteResult, VectorResult
 
 EXIT_CODES: Final = """\b
 Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
@@ -86,9 +86,12 @@ Examples:
 {EXIT_CODES}"""
 
 
+UNKNOWN: Final = "{!r} is neither a requirement nor a vector; --list shows them"
+UNKNOWN_QUESTION: Final = f"{{!r}} is not a vector, requirement or kind ({', '.join(FORMS)}); --list shows the vectors"
 NO_PROCESS_VECTOR: Final = "no vector tests only {}; every vector tests it: omit --only"
 NO_RUNNER_VECTOR: Final = "no runner vector tests {}; --list shows the vectors"
-Vector = TypeVar("Vector", bound=ProcessVector | RunnerVector)
+NO_QUESTION: Final = "no question tests {}; --list shows the vectors"
+AnyVector = TypeVar("AnyVector", bound=Vector)
 command_argument: Final = click.argument("cmd", nargs=-1, required=False)
 
 
@@ -149,12 +152,18 @@ def run_command(
     finish(context, result, reports)
 
 
-def _wanted(vectors: Sequence[Vector], only: Sequence[str], none_left: str) -> list[Vector]:
-    known = {*requirements_by_id(), *(vector.id for vector in vectors)}
-    if unknown := sorted(set(only) - known):
-        sentence = f"{unknown[0]!r} is neither a requirement nor a vector; --list shows them"
-        raise click.BadParameter(sentence, param_hint="--only")
-    wanted = [vector for vector in vectors if not only or set(only) & {vector.id, *vector.requirements}]
+def _wanted(
+    vectors: Sequence[AnyVector], only: Sequence[str], none_left: str, unknown: str = UNKNOWN
+) -> list[AnyVector]:
+    """Return the vectors with one of the names in `--only`; all if it is not given.
+
+    Raises:
+        click.BadParameter: A name is unknown, or no vector has it.
+    """
+    known = {*requirements_by_id(), *(name for vector in vectors for name in vector.names)}
+    if wrong := sorted(set(only) - known):
+        raise click.BadParameter(unknown.format(wrong[0]), param_hint="--only")
+    wanted = [vector for vector in vectors if not only or not vector.names.isdisjoint(only)]
     if not wanted:
         raise click.BadParameter(none_left.format(", ".join(only)), param_hint="--only")
     return wanted
@@ -222,10 +231,8 @@ def smoke_command(
 def with_patience_told(result: VectorResult, patient: ProcessVector) -> VectorResult:
     """Return a result whose hint names the longer wait of `run`, if a wait of `smoke` was too short."""
     patience = _patience(patient)
-    was_cut_short = any(  # a longer wait could show something else; SPEC 10 limits how soon an executor exits
-        one.expected.startswith("an end within") or "killed" in one.found or one.found.startswith("no event came")
-        for one in result.findings
-    )
+    # A longer wait could show something else, except where SPEC 10 limits how soon an executor exits.
+    was_cut_short = any(one.lateness in {Lateness.END, Lateness.KILLED} for one in result.findings)
     if not was_cut_short or result.seconds < patience or patience >= patient.within_seconds:
         return result
     said = f"smoke waits {patience:g} s here, ao conformance run {patient.within_seconds:g} s"
@@ -265,7 +272,7 @@ def codec_command(
     started once, in this directory and with this environment. docs/conformance-codec.md defines questions and
     answers.
     """
-    questions = chosen_questions(options["only"])
+    questions = _wanted(load_questions(), options["only"], NO_QUESTION, UNKNOWN_QUESTION)
     if options["lists"]:
         for question in questions:
             click.echo(f"{question.id:44} {question.kind:12} {' '.join(question.requirements):20} {question.title}")
@@ -282,24 +289,6 @@ def codec_command(
     )
     result = _shown(len(questions), lambda tell: run_codec_suite(plan, tell), cmd[0], quiet=options["quiet"])
     finish(context, result, reports)
-
-
-def chosen_questions(only: Sequence[str]) -> list[Question]:
-    """Return the questions that `--only` selects by vector, requirement or kind; all if it is not given.
-
-    Raises:
-        click.BadParameter: A name is unknown, or no question has it.
-    """
-    questions = load_questions()
-    for name in only:
-        if name not in FORMS and name not in requirements_by_id() and all(name != one.id for one in questions):
-            sentence = f"{name!r} is not a vector, requirement or kind ({', '.join(FORMS)}); --list shows the vectors"
-            raise click.BadParameter(sentence, param_hint="--only")
-    wanted = [question for question in questions if not only or question.is_meant_by(only)]
-    if not wanted:
-        sentence = f"no question tests {', '.join(only)}; --list shows the vectors"
-        raise click.BadParameter(sentence, param_hint="--only")
-    return wanted
 
 
 @click.command("runner", epilog=RUNNER_EXAMPLES)

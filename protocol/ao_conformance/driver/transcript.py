@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ao_conformance.verdict import INTERRUPTED, TranscriptEntry
+from ao_conformance.verdict import Reason, TranscriptEntry
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.short_text import shorten_middle
 
@@ -96,7 +96,7 @@ class Transcript:
                 if left <= 0:
                     return False
                 if self._stop.is_set():
-                    raise Stopped(INTERRUPTED)
+                    raise Stopped(Reason.INTERRUPTED)
                 self.changed.wait(min(left, STOP_SECONDS))
             return True
 

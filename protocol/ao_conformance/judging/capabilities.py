@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ao_conformance.driver.transcript import complaint
-from ao_conformance.judging.events import place_of, unknown_fields
+from ao_conformance.judging.events import unknown_fields
 from ao_conformance.judging.output import Evidence
 from ao_conformance.judging.runs import describe_exit
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
-from ao_conformance.verdict import Finding, Verdict
+from ao_conformance.verdict import Finding, Lateness, Verdict
 from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.json_path import path_to
 from ao_protocol.published import validator_for
 
 DESCRIBE_SECONDS: Final = 1.0
@@ -31,7 +32,8 @@ def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterat
     """Find errors in the one line that `describe` or `check` prints."""
     rule = played.vector.blamed("stdout")
     if len(played.lines) != 1 or played.unfinished_line:
-        yield Finding(rule, f"`{kind}` on one line that LF ends, and nothing else", _printed(played))
+        wanted = f"`{kind}` on one line that LF ends, and nothing else"
+        yield Finding(rule, wanted, _printed(played), lateness=Lateness.KILLED if played.killed else None)
         return
     try:
         document = decode_object(played.lines[0].raw.removesuffix(b"\n"))
@@ -42,7 +44,7 @@ def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterat
         yield from _judge_check(dict(document), played)
         return
     for wrong in validator_for("description").iter_errors(document):
-        wanted = f"{place_of(wrong.instance_path)} as the schema of descriptions has it"
+        wanted = f"{path_to(wrong.instance_path)} as the schema of descriptions has it"
         yield Finding(played.vector.blamed("form"), wanted, wrong.message[:300], line=1)
     if unknown := unknown_fields(document, "description"):
         yield Finding("AOX-016", "the fields that SPEC 7 gives to a description", ", ".join(unknown[:5]), line=1)

@@ -6,30 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_conformance.judging.output import Event, Evidence, Unreadable
+from ao_conformance.judging.output import Event, Evidence, Fault, Unreadable
 from ao_conformance.verdict import Finding
-from ao_protocol.errors import REFUSALS
+from ao_protocol.errors import REFUSALS, RUNNER_ONLY, ErrorType
 from ao_protocol.framing import MAX_EVENT_BYTES
+from ao_protocol.json_path import path_to
 from ao_protocol.published import CURRENT_SCHEMAS, load_schema, validator_for
 
 if TYPE_CHECKING:
-    from jsonschema_rs import Validator
+    from jsonschema_rs import ValidationError, Validator
 
 COMBINED: Final = ("allOf", "oneOf", "anyOf")
 OF_THIS_VERSION: Final = f"urn:ao-executor-protocol:{CURRENT_SCHEMAS}:"
 LINE_FORM: Final = "AOX-020"
 BOM: Final = b"\xef\xbb\xbf"
-FAULTS_OF_A_DOCUMENT: Final = ("duplicate key", "is outside", "is too large", "nested deeper", "lone surrogate")
 VENDOR: Final = re.compile(r"_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+")
-RUNNER_ALONE: Final = frozenset(
-    {
-        *("executor_not_found", "executor_start_timeout", "executor_stalled", "executor_crashed", "missing_terminal"),
-        *("protocol_violation", "cancel_timeout", "attempt_lost"),
-    }
-)
+RUNNER_ALONE: Final = RUNNER_ONLY - {ErrorType.SESSION_UNAVAILABLE}
 """The types of SPEC 6.2 that only a runner reports."""
 OF_FORM: Final = "AOX-084"
-MISSING: Final = re.compile(r'"(\w+)" is a required property')
 VALIDATION_ERROR: Final = re.compile(
     r"\$(\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\]|\[\"(?:[^\"\\]|\\.)*\"\])*: .+", re.DOTALL
 )
@@ -85,11 +79,6 @@ def _schema(name: str) -> dict[str, Any]:
     return dict(load_schema(name))
 
 
-def place_of(path: Sequence[object]) -> str:
-    """Return a path in a JSON document as `$.name[0]`."""
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-
-
 def judge_lines(seen: Evidence) -> Iterator[Finding]:
     """Find lines that are not events: noise, and lines of a wrong form.
 
@@ -118,13 +107,13 @@ def judge_lines(seen: Evidence) -> Iterator[Finding]:
 def _unreadable(wrong: Unreadable, broken_line: str) -> tuple[str, str, str]:
     """Return the requirement that a line breaks, what was expected, and what was found."""
     shown = wrong.raw[:120].decode(errors="backslashreplace")
-    if any(fault in wrong.reason for fault in FAULTS_OF_A_DOCUMENT):
+    if wrong.fault is Fault.AMBIGUOUS:
         return "AOX-030", "a line that every receiver accepts", f"{wrong.reason}: {shown}"
     if not wrong.raw.strip():
         return "AOX-020", "no blank line on stdout", f"line {wrong.line} is blank"
-    if "event_type" in wrong.reason:
+    if wrong.fault is Fault.NO_EVENT:
         return OF_FORM, "an event_type in every object on stdout", shown
-    if wrong.is_json or "UTF-8" in wrong.reason or b"\x1b" in wrong.raw:
+    if wrong.fault is Fault.FORM or b"\x1b" in wrong.raw:
         return broken_line, "one JSON object in UTF-8 on each line", f"{wrong.reason}: {shown}"
     return "AOX-190", "nothing but events on stdout", f"line {wrong.line} is {shown}"
 
@@ -169,16 +158,16 @@ def judge_event(event: Event) -> Iterator[Finding]:
     if not is_known and not VENDOR.fullmatch(event.type):
         yield event.breaks("AOX-074", "a type of SPEC 5, or _vendor/name", f"event_type is {event.type!r}")
         return
-    for place, message in _departures(_envelope(), event):
+    for place, problem in _departures(_envelope(), event):
         if place == "$.seq" and type(event.document["seq"]) is int:
             continue  # AOX-071 judges the number
         requirement = "AOX-072" if place == "$.timestamp" else OF_FORM
-        yield event.breaks(requirement, f"{place} as the schema of events has it", message[:300])
+        yield event.breaks(requirement, f"{place} as the schema of events has it", problem.message[:300])
     if not is_known:
         return
-    for place, message in _departures(_fields_of(event.type), event):
-        requirement = _requirement_of(event.type, place, message)
-        yield event.breaks(requirement, f"{place} of {event.type} as the schema has it", message[:300])
+    for place, problem in _departures(_fields_of(event.type), event):
+        requirement = _requirement_of(event.type, place, problem)
+        yield event.breaks(requirement, f"{place} of {event.type} as the schema has it", problem.message[:300])
     if unknown := unknown_fields(event.document, "event", event.type):
         yield event.breaks("AOX-016", f"the fields that SPEC 5 gives to {event.type}", ", ".join(unknown[:5]))
     if event.type == "failure":
@@ -187,23 +176,34 @@ def judge_event(event: Event) -> Iterator[Finding]:
         yield event.breaks("AOX-076", "a result without error", "both are there")
 
 
-def _departures(validator: "Validator", event: Event) -> Iterator[tuple[str, str]]:
-    """Yield place and message of each deviation from a schema, except about fields that the executor left out."""
+def _departures(validator: "Validator", event: Event) -> Iterator[tuple[str, "ValidationError"]]:
+    """Yield place and problem of each deviation from a schema, except about fields that the executor left out."""
     for problem in validator.iter_errors(event.document):
-        place, missing = place_of(problem.instance_path), MISSING.match(problem.message)
-        if place.removeprefix("$.") not in event.absent and not (missing and missing[1] in event.absent):
-            yield place, problem.message
+        place = path_to(problem.instance_path)
+        if place.removeprefix("$.") not in event.absent and _missing(problem) not in event.absent:
+            yield place, problem
 
 
-def _requirement_of(event_type: str, place: str, message: str) -> str:
+def _missing(problem: "ValidationError") -> str:
+    """Return the name of the member that an object lacks; empty for any other problem."""
+    from jsonschema_rs import ValidationErrorKind
+
+    return problem.kind.property if isinstance(problem.kind, ValidationErrorKind.Required) else ""
+
+
+def _requirement_of(event_type: str, place: str, problem: "ValidationError") -> str:
     """Return the requirement that a deviation from the schema breaks."""
+    from jsonschema_rs import ValidationErrorKind
+
+    missing = _missing(problem)
     if (event_type, place) in {("result", "$.error"), ("failure", "$.result_text"), ("failure", "$.result_data")}:
         return "AOX-076"
-    if event_type == "result" and place == "$" and ("required" not in message or "result_" in message):
+    if event_type == "result" and place == "$" and (not missing or missing.startswith("result_")):
         return "AOX-075"
     if event_type == "failure" and place.startswith("$.error.validation_errors"):
         return "AOX-107"
-    return "AOX-102" if event_type == "failure" and place == "$.error.type" and "cancelled" in message else OF_FORM
+    is_of_status = isinstance(problem.kind, ValidationErrorKind.Constant | ValidationErrorKind.Not)
+    return "AOX-102" if event_type == "failure" and place == "$.error.type" and is_of_status else OF_FORM
 
 
 def _judge_error(event: Event) -> Iterator[Finding]:

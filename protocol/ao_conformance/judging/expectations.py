@@ -9,7 +9,7 @@ from ao_conformance.judging.output import Event, Output, read_output
 from ao_conformance.judging.runs import describe_exit, figures_in
 from ao_conformance.matching import difference, in_order
 from ao_conformance.play_result import PlayResult
-from ao_conformance.verdict import Finding, Verdict
+from ao_conformance.verdict import Finding, Lateness, Verdict
 
 NO_ANSWER: Final = frozenset({"schema_validation_failed", "output_schema_validation_failed"})
 SLACK_SECONDS: Final = 2.0
@@ -134,11 +134,16 @@ def _differs(
     return Difference(finding, part=repeats)
 
 
+def _ended_late(played: PlayResult, expected: str, found: str) -> Difference:
+    late = _differs(played, "within_seconds", expected, found, repeats="end")
+    return replace(late, finding=replace(late.finding, lateness=Lateness.END))
+
+
 def _endings(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare the number of runs and their endings, before anything else."""
     if played.killed:
         wanted = f"an end within {float(expected['within_seconds']):g} s"
-        found = _differs(played, "within_seconds", wanted, "the process lived on and was killed", repeats="end")
+        found = _ended_late(played, wanted, "the process lived on and was killed")
         has_ended = bool(output.events) and output.events[-1].is_terminal
         yield replace(found, is_another_ending=not has_ended)
         if not has_ended:
@@ -188,7 +193,7 @@ def _process(played: PlayResult, output: Output, expected: Mapping[str, Any]) ->
     allowed, codes = float(expected["within_seconds"]), expected.get("exit")
     has_result = any(event.type == "result" for event in output.events)
     if not played.killed and took > allowed + SLACK_SECONDS:
-        yield _differs(played, "within_seconds", f"an end within {allowed:g} s", f"after {took:.1f} s", repeats="end")
+        yield _ended_late(played, f"an end within {allowed:g} s", f"after {took:.1f} s")
     if codes and not played.killed and played.exit_code not in codes:
         wanted = "exit " + " or ".join(map(str, codes))
         yield _differs(played, "exit", wanted, describe_exit(played.exit_code), repeats="exit")

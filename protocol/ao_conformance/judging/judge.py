@@ -9,7 +9,6 @@ from ao_conformance.judging.events import judge_events, judge_lines, judge_sizes
 from ao_conformance.judging.expectations import Difference, judge_expectations, judge_remarks
 from ao_conformance.judging.output import Asked, Evidence, Output, read_output
 from ao_conformance.judging.runs import (
-    describe_end,
     find_delay,
     judge_clock,
     judge_ending,
@@ -25,7 +24,7 @@ from ao_conformance.judging.runs import (
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import requirements_by_id
-from ao_conformance.verdict import Finding, Verdict
+from ao_conformance.verdict import Finding, Lateness, Verdict
 from ao_protocol.errors import REFUSALS
 
 OF_ANY_RUN: Final = (
@@ -108,7 +107,8 @@ def _find_what_hides_the_rest(seen: Evidence, kind: str) -> Iterator[Finding]:
         else:
             until = f"until the process was killed after {played.vector.within_seconds:g} s"
             found = f"nothing came {until}; do not wait for more"
-            yield Finding("AOX-040", "events while stdin is open, as soon as the line is complete", found)
+            wanted = "events while stdin is open, as soon as the line is complete"
+            yield Finding("AOX-040", wanted, found, lateness=Lateness.END)
     elif kind == "events" and (late := find_delay(seen)):
         yield late
 
@@ -116,9 +116,7 @@ def _find_what_hides_the_rest(seen: Evidence, kind: str) -> Iterator[Finding]:
 def _asked(subject: Subject, played: PlayResult) -> Asked:
     invocation = played.invocation or {}
     turns = [action.line or {} for action in played.vector.actions if (action.line or {}).get("type") == "turn"]
-    executor = subject.description.get("executor")
-    said = executor.items() if isinstance(executor, Mapping) else ()
-    named = {name: held for name, held in said if held and isinstance(held, str)}
+    named = {name: text for name, text in subject.identity.items() if text}
     return Asked(
         runs=tuple(_text(asked.get("run_id")) for asked in (invocation, *turns)),
         session_id=_text(invocation.get("session_id")),
@@ -161,7 +159,7 @@ def _judge_all_runs(seen: Evidence) -> Iterator[Finding]:
     if not seen.output.events and seen.output.unreadable:
         return
     expected_runs = max(len(expected.get("runs", [1])) for expected in seen.played.vector.expectations)
-    yield from judge_runs(seen.output, expected_runs, seen.played.invocation, end=describe_end(seen.played))
+    yield from judge_runs(seen.output, expected_runs, seen.played.invocation, seen.played)
 
 
 def _judge_times(seen: Evidence) -> Iterator[Finding]:
@@ -202,10 +200,10 @@ def _renamed(finding: Finding, played: PlayResult, output: Output) -> Finding:
 def with_unasked_model(findings: Sequence[Finding], subject: Subject, played: PlayResult) -> list[Finding]:
     """Return the findings. If the simulated model had to be asked and was not, the first failure mentions that."""
     first = next((number for number, one in enumerate(findings) if one.verdict is Verdict.FAIL), None)
-    kind = subject.model_kind
-    if first is None or kind is None or played.model_requests != 0 or not _had_to_ask(played):
+    named = subject.model_variables(subject.model_kind or "")
+    if first is None or named is None or played.model_requests != 0 or not _had_to_ask(played):
         return list(findings)
-    variable = subject.model_variables(kind)["env"]
+    variable = named["env"]
     found = f"{findings[first].found}; the model was never asked: is {variable}, which describe names, used as its URL?"
     return [*findings[:first], replace(findings[first], found=found), *findings[first + 1 :]]
 

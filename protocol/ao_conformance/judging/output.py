@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any, Final
 
-from ao_conformance.driver.transcript import OutputLine
+from ao_conformance.driver.transcript import TERMINAL, OutputLine
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Verdict
-from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.framing import Ambiguous, NotIJson, decode_object
 from ao_protocol.lifecycle import KnownOfRun, complete_event
 
-TERMINAL: Final = frozenset({"result", "failure"})
 NAMES: Final = ("run_id", "session_id")
 
 
@@ -102,6 +102,15 @@ class Event:
         return Finding(requirement, expected, found, verdict, self.line)
 
 
+class Fault(Enum):
+    """What is wrong with a line that is not an event."""
+
+    AMBIGUOUS = "JSON that receivers may read differently"
+    NO_EVENT = "an object without event_type"
+    FORM = "something that was meant as JSON, a blank line, or text that is not UTF-8"
+    NOISE = "anything else"
+
+
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """A line that is not an event."""
@@ -109,8 +118,7 @@ class Unreadable:
     line: int
     raw: bytes
     reason: str
-    is_json: bool
-    """Whether the line has JSON in it or is blank, which breaks a rule of form and not the rule about noise."""
+    fault: Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +183,12 @@ def _read(line: OutputLine, completing: Completing | None) -> Event | Unreadable
     try:
         document = decode_object(body)
     except NotIJson as problem:
-        reason = str(problem)
-        return Unreadable(line.number, body, reason, is_json=b"{" in body or b"[" in body or not body.strip())
+        is_of_form = b"{" in body or b"[" in body or not body.strip()
+        fault = Fault.FORM if is_of_form or isinstance(problem.__cause__, UnicodeDecodeError) else Fault.NOISE
+        return Unreadable(line.number, body, str(problem), Fault.AMBIGUOUS if isinstance(problem, Ambiguous) else fault)
     event_type = document.get("event_type")
     if not isinstance(event_type, str):
-        return Unreadable(line.number, body, "the object has no event_type", is_json=True)
+        return Unreadable(line.number, body, "the object has no event_type", Fault.NO_EVENT)
     whole, absent = completing.complete(document, line.seconds) if completing else (dict(document), ())
     return Event(line.number, line.seconds, event_type, whole, len(line.raw), absent)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ao_conformance.driver.transcript import exit_text
 from ao_conformance.judging.output import Event, Evidence, Output
 from ao_conformance.play_result import PlayResult
-from ao_conformance.verdict import Finding
+from ao_conformance.verdict import Finding, Lateness
 from ao_protocol.errors import exit_code_of_failure
 
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
@@ -31,16 +31,16 @@ OWN_FILES: Final = "what an executor keeps for itself belongs below HOME or TMPD
 
 
 def judge_runs(
-    output: Output, expected_runs: int, invocation: Mapping[str, Any] | None, *, end: str = ""
+    output: Output, expected_runs: int, invocation: Mapping[str, Any] | None, played: PlayResult | None = None
 ) -> Iterator[Finding]:
-    """Find errors in the runs on stdout. `end` describes the end of the process, for people."""
+    """Find errors in the runs on stdout. `played` tells how the process ended, if it is known."""
     runs = output.runs
     if not runs:
-        yield Finding("AOX-090", "run_started as the first event", "no event came")
+        yield Finding("AOX-090", "run_started as the first event", "no event came", lateness=Lateness.END)
         return
     for number, run in enumerate(runs):
         if not (run is runs[-1] and output.ends_unreadably):
-            yield from _judge_end(run, end)
+            yield from _judge_end(run, played)
         yield from _judge_order(run, is_turn=number > 0, is_whole=not output.unreadable)
         yield from _judge_names(run)
         yield from _judge_tools(run)
@@ -62,11 +62,13 @@ def judge_runs(
         yield event.breaks(broken, "nothing between two runs", f"a {event.type}")
 
 
-def _judge_end(run: Sequence[Event], end: str) -> Iterator[Finding]:
+def _judge_end(run: Sequence[Event], played: PlayResult | None) -> Iterator[Finding]:
     terminal = next((number for number, event in enumerate(run) if event.is_terminal), None)
     if terminal is None:
-        found = f"the last event is {run[-1].type}" + (f"; then {end}" if end else "")
-        yield run[-1].breaks("AOX-092", "a terminal event: result or failure", found)
+        found = f"the last event is {run[-1].type}" + (f"; then {describe_end(played)}" if played else "")
+        lateness = Lateness.KILLED if played and played.killed else None
+        wanted = "a terminal event: result or failure"
+        yield Finding("AOX-092", wanted, found, line=run[-1].line, lateness=lateness)
     elif after := run[terminal + 1 :]:
         found = f"{after[0].type} follows {run[terminal].type}"
         yield after[0].breaks("AOX-092", "nothing of the run behind its terminal event", found)
@@ -217,7 +219,8 @@ def judge_clock(seen: Evidence) -> Iterator[Finding]:
             return
         if late > LATE_SECONDS:
             found = f"it tells of a moment {late:.1f} s before it came"
-            yield event.breaks("AOX-191", "an event within 250 ms of what it tells of", found)
+            wanted = "an event within 250 ms of what it tells of"
+            yield Finding("AOX-191", wanted, found, line=event.line, lateness=Lateness.EVENT)
             return
 
 
@@ -253,16 +256,17 @@ def judge_ending(seen: Evidence) -> Iterator[Finding]:
         if played.exit_code == 0 and "AOX-110" in played.vector.requirements:
             yield Finding("AOX-110", "another exit than 0, for there is no result", "exit 0")
         return
+    wanted = "an exit within 5 s of the terminal event"
     if played.exited_at is None:
         if not played.takes_turns:
-            yield terminal.breaks("AOX-193", "an exit within 5 s of the terminal event", "the process lived on")
+            yield Finding("AOX-193", wanted, "the process lived on", line=terminal.line, lateness=Lateness.EXIT)
         return
     late = played.exited_at - max(terminal.seconds, played.last_action_at if played.takes_turns else 0.0)
     if played.left_with_stdin:
         found = "the process stayed until stdin was closed"
         yield terminal.breaks("AOX-058", "an exit behind the run, for no turns are asked for", found)
     elif late > EXIT_SECONDS:
-        yield terminal.breaks("AOX-193", "an exit within 5 s of the terminal event", f"after {late:.1f} s")
+        yield Finding("AOX-193", wanted, f"after {late:.1f} s", line=terminal.line, lateness=Lateness.EXIT)
     if played.stdout_ended_at is None:
         holds = "; ".join(played.left_behind)[:500] or "something"
         yield Finding("AOX-193", "the end of stdout once the process has exited", f"still held by {holds}")

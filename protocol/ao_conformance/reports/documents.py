@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
 from ao_conformance.reports.overview import (
-    BROKEN,
     PROTOCOL_NAME,
     WORDS,
     headline,
@@ -16,8 +15,16 @@ from ao_conformance.reports.overview import (
     overview_of,
     scope,
 )
-from ao_conformance.reports.transcript import encodable, excerpt, transcript_rows, visible
-from ao_conformance.verdict import Finding, RequirementResult, SuiteResult, TranscriptEntry, VectorResult, Verdict
+from ao_conformance.reports.transcript_rows import encodable, excerpt, transcript_rows, visible
+from ao_conformance.verdict import (
+    BROKEN,
+    Finding,
+    RequirementResult,
+    SuiteResult,
+    TranscriptEntry,
+    VectorResult,
+    Verdict,
+)
 from ao_protocol.short_text import shorten_with_length
 
 if TYPE_CHECKING:

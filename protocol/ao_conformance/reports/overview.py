@@ -5,13 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ao_conformance.reports.transcript import one_line
+from ao_conformance.reports.transcript_rows import one_line
 from ao_conformance.vectors import FIRST_PLAYED
 from ao_conformance.verdict import (
-    NEVER_CAME,
-    NO_DESCRIPTION,
-    NO_RUN,
+    BROKEN,
     Finding,
+    Reason,
     RequirementResult,
     SuiteResult,
     VectorResult,
@@ -24,8 +23,8 @@ SOON_SECONDS: Final = 10.0
 MOST_MISSING: Final = 20
 MOST_NAMED: Final = 100
 MOST_WORDS: Final = 120
-NO_TOOL: Final = f"{NEVER_CAME} event:tool_"
-BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
+OF_A_TOOL: Final = "event:tool_"
+"""The beginning of each moment at which a tool is started or finished."""
 WORDS: Final[Mapping[Verdict, str]] = {verdict: verdict.value.replace("_", " ") for verdict in Verdict}
 SIGNS: Final[Mapping[Verdict, str]] = dict(zip(Verdict, "✓✗!○?⚠", strict=True))
 
@@ -104,7 +103,7 @@ def overview_of(result: SuiteResult) -> Overview:
         not_applicable=tuple(rule for rule in rules if rule.verdict is Verdict.NOT_APPLICABLE),
         unjudged=unjudged,
         vectors={vector.id: vector for vector in result.vectors},
-        without_a_tool=tuple(vector for vector in result.vectors if vector.reason.startswith(NO_TOOL)),
+        without_a_tool=tuple(vector for vector in result.vectors if vector.unreached.startswith(OF_A_TOOL)),
     )
 
 
@@ -224,7 +223,7 @@ def _failure_of_the_suite(result: SuiteResult) -> str:
         failed = sum(rule.verdict is not Verdict.HARNESS_ERROR for rule in overview_of(result).broken)
         return "the suite itself failed" + (f"; {amount(failed, 'requirement')} failed beside that" if failed else "")
     reasons = list(dict.fromkeys(vector.reason for vector in result.vectors if vector.reason))
-    level = "; add --level standard" if any("level standard" in reason for reason in reasons) else ""
+    level = "; add --level standard" if Reason.ABOVE_LEVEL in reasons else ""
     return "no vector was played" + (f" ({'; '.join(reasons[:MOST_REASONS])}){level}" if reasons else "")
 
 
@@ -236,7 +235,7 @@ def _reasons(result: SuiteResult) -> str:
         (result.stale, f"{amount(len(result.stale), 'known failure')} did not fail"),
         (result.unstable, f"{amount(len(result.unstable), 'vector')} did not end the same way each time"),
     ]
-    left_out = [vector.reason for vector in result.vectors if vector.reason in {NO_DESCRIPTION, NO_RUN}]
+    left_out = [vector.reason for vector in result.vectors if vector.reason in {Reason.NO_DESCRIPTION, Reason.NO_RUN}]
     why = left_out[0].partition(",")[0] if left_out else ""
     unplayed = f"; {amount(len(left_out), 'vector')} not played, since {why}" if left_out else ""
     return ", ".join(reason for those, reason in reasons if those) + unplayed

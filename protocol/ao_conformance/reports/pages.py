@@ -12,9 +12,9 @@ from shlex import join
 from typing import TYPE_CHECKING, Any, Final
 
 from ao_conformance.reports import overview
-from ao_conformance.reports.overview import BROKEN, kept_of_applicable, missing_in_short, next_level, overview_of
-from ao_conformance.reports.transcript import code_spans, encodable, excerpt, one_line, transcript_rows, visible
-from ao_conformance.verdict import RequirementResult, SuiteResult, VectorResult, Verdict
+from ao_conformance.reports.overview import kept_of_applicable, missing_in_short, next_level, overview_of
+from ao_conformance.reports.transcript_rows import code_spans, encodable, excerpt, one_line, transcript_rows, visible
+from ao_conformance.verdict import BROKEN, RequirementResult, SuiteResult, VectorResult, Verdict
 from ao_protocol.short_text import shorten_with_length
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from ao_conformance.reports.overview import (
     who,
     why_left_out,
 )
-from ao_conformance.reports.transcript import excerpt, one_line, transcript_rows
+from ao_conformance.reports.transcript_rows import excerpt, one_line, transcript_rows
 from ao_conformance.verdict import RequirementResult, SuiteResult, VectorResult, Verdict
 from ao_protocol.short_text import shorten
 

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,15 +21,8 @@ REPORT_KINDS: Final[Mapping[str, Callable[[SuiteResult], str]]] = {
 """The function that makes the text of each kind."""
 
 
-@dataclass(eq=False)
 class ReportNotWritten(Exception):
     """The file of a report could not be written."""
-
-    path: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return f"cannot write the report {str(self.path)!r}: {self.reason}; name a file in a folder that you may write"
 
 
 def write_report(kind: str, path: Path, result: SuiteResult) -> None:
@@ -61,7 +53,9 @@ def write_report(kind: str, path: Path, result: SuiteResult) -> None:
         finally:
             unfinished.unlink(missing_ok=True)
     except OSError as error:
-        raise ReportNotWritten(path, error.strerror or str(error)) from error
+        reason = error.strerror or str(error)
+        advice = "name a file in a folder that you may write"
+        raise ReportNotWritten(f"cannot write the report {str(path)!r}: {reason}; {advice}") from error
 
 
 def is_device(path: Path) -> bool:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from typing import Annotated, Final, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError, field_validator, model_validator
 
 from ao_protocol.contracts.problems import interoperability_problems, shown
 from ao_protocol.short_text import shorten
-from ao_protocol.wire import JsonObject, WireModel, problems_of
+from ao_protocol.wire import JsonObject, WireModel, WrongField, wrong_fields
 
 CURRENT_VERSION: Final = "1.0"
 UNKNOWN_AGENT: Final = "unknown"
@@ -35,7 +36,16 @@ _FOLDER: Final = files("ao_protocol.agent_response")
 _UNWRITABLE: Final = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ESCAPED_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
-_JSON_WORDS: Final = {"a valid string": "a text", "a valid list": "a list", "a valid dictionary": "an object"}
+_EXPECTED: Final = {
+    "missing": "a value",
+    "value_error": "a value that every receiver reads alike",
+    "string_too_short": "a text that is not blank",
+    "string_type": "a text",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+}
+"""What is expected in the place of a wrong value, by pydantic's type of the problem."""
 
 MAX_NOTES: Final = 50
 """The maximum number of problems and of remarks. A text of megabytes may have a problem in every line."""
@@ -260,21 +270,14 @@ def response_from_document(document: Mapping[str, object]) -> AgentResponse:
     try:
         return AgentResponse.model_validate(document)
     except ValidationError as error:
-        first, *others = map(_refusal, problems_of(error, document)[:MAX_NOTES])
+        first, *others = map(_refusal, islice(wrong_fields(error, document), MAX_NOTES))
         first.further = tuple(others)
         raise first from error
 
 
-def _refusal(problem: str) -> InvalidResponse:
-    place, sentence = problem.split(": ", 1)
-    rule, _, found = sentence.partition(", found ")
-    if not found:
-        is_missing = rule == "field required"
-        found, rule = ("nothing", "a value") if is_missing else (rule, "a value that every receiver reads alike")
-    if rule.startswith("string should have at least 1"):
-        rule = "a text that is not blank"
-    rule = rule.removeprefix("input should be ")
-    return InvalidResponse(place, found, _JSON_WORDS.get(rule, rule))
+def _refusal(field: WrongField) -> InvalidResponse:
+    found = "nothing" if field.type == "missing" else field.found or field.message
+    return InvalidResponse(field.path, found, _EXPECTED.get(field.type, field.message.removeprefix("input should be ")))
 
 
 def check_version(version: object, place: str) -> None:

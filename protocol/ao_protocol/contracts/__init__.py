@@ -37,7 +37,8 @@ from ao_protocol.contracts.enforcement import (
     validation_feedback,
 )
 from ao_protocol.contracts.problems import Problem
-from ao_protocol.contracts.validation import InvalidSchema, Validator, check_schema, is_valid, validate, validator_for
+from ao_protocol.contracts.validation import Validator, is_valid, validate, validator_for
+from ao_protocol.contracts.vetting import InvalidSchema, check_schema
 from ao_protocol.extraction import Extraction, NoJsonFound, extract_json
 
 __all__ = [

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ao_protocol.contracts.problems import Problem, canonical_json, listed, shown
-from ao_protocol.contracts.validation import check_schema, vetted_document
+from ao_protocol.contracts.vetting import check_schema, vetted_document
 from ao_protocol.documents import Blueprint, Invocation
 from ao_protocol.errors import ErrorType
 from ao_protocol.json_path import below

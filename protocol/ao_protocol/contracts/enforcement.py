@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ao_protocol.contracts.contract import (
@@ -107,28 +106,21 @@ class NativeOutput:
     value: "JsonValue"
 
 
-class Finding(Enum):
-    """The verdict on one answer."""
-
-    KEPT = "keeps the contract"
-    BROKEN = "breaks the contract"
-    CUT_OFF = "was cut off at the output limit"
-
-
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The verdict on an answer, with its value if it fits the contract, otherwise with problems and a prompt."""
+    """The verdict on an answer: its value if it fits the contract, otherwise problems and the prompt to ask again."""
 
-    finding: Finding
     value: "JsonValue" = None
     is_native: bool = False
     ambiguous: bool = False
     edits: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     prompt: str = ""
+    is_cut_off: bool = False
+    """Whether the model stopped at its output limit. Then nothing is asked again: the same limit would apply."""
 
 
-CUT_OFF: Final = Assessment(Finding.CUT_OFF, problems=(Problem(ROOT, "the answer was cut off at the output limit"),))
+CUT_OFF: Final = Assessment(problems=(Problem(ROOT, "the answer was cut off at the output limit"),), is_cut_off=True)
 
 
 def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> Assessment:
@@ -174,7 +166,7 @@ def _judged(
     **found: Any,  # noqa: ANN401  # fields of an assessment about how the value was found
 ) -> Assessment:
     problems = tuple(problems_of_data(value, contract.format))
-    return _broken(problems, contract, text) if problems else Assessment(Finding.KEPT, value=value, **found)
+    return _broken(problems, contract, text) if problems else Assessment(value=value, **found)
 
 
 def _assess_response(text: str, contract: OutputContract, form: ResponseForm) -> Assessment:
@@ -192,7 +184,7 @@ def _assess_response(text: str, contract: OutputContract, form: ResponseForm) ->
         if not found:
             value = reading.response.model_dump(mode="json", exclude_none=True)
             repairs = tuple(str(each) for each in reading.remarks if each.kind is RemarkKind.REPAIRED)
-            return Assessment(Finding.KEPT, value=value, edits=repairs)
+            return Assessment(value=value, edits=repairs)
     # A problem needs a path (SPEC 6.3), so a line of the text is named in the message.
     problems = (Problem(*each) if each[0].startswith(ROOT) else Problem(ROOT, ": ".join(each)) for each in found)
     return _broken(tuple(problems), contract, text)
@@ -201,11 +193,11 @@ def _assess_response(text: str, contract: OutputContract, form: ResponseForm) ->
 def not_assessed(reason: str, contract: OutputContract, text: str) -> Assessment:
     """Return the assessment of an answer that cannot be read or validated. It is rejected for this reason."""
     prompt = missing_answer_feedback(reason, contract, text)
-    return Assessment(Finding.BROKEN, problems=(Problem(ROOT, reason),), prompt=prompt)
+    return Assessment(problems=(Problem(ROOT, reason),), prompt=prompt)
 
 
 def _broken(problems: tuple[Problem, ...], contract: OutputContract, text: str) -> Assessment:
-    return Assessment(Finding.BROKEN, problems=problems, prompt=validation_feedback(problems, contract, text))
+    return Assessment(problems=problems, prompt=validation_feedback(problems, contract, text))
 
 
 def validation_feedback(problems: Sequence[Problem], contract: OutputContract, answer: str) -> str:
@@ -313,14 +305,8 @@ class GiveUp:
 Outcome: TypeAlias = Accepted | AskAgain | GiveUp
 
 
-@dataclass(eq=False)
 class AlreadyDecided(RuntimeError):
     """An answer was brought after the contract had been met or given up."""
-
-    attempt: int
-
-    def __str__(self) -> str:
-        return f"attempt {self.attempt} has settled the contract; a new run needs a new Enforcement"
 
 
 class Enforcement:
@@ -343,8 +329,7 @@ class Enforcement:
             AlreadyDecided: An earlier answer was accepted or given up.
             InvalidSchema: The contract was created by hand, with a schema that is not acceptable.
         """
-        if self._decided:
-            raise AlreadyDecided(self._attempt)
+        self._check_undecided()
         return self.decide(CUT_OFF if truncated else assess(text, native, self._contract))
 
     def decide(self, assessment: Assessment) -> Outcome:
@@ -353,20 +338,21 @@ class Enforcement:
         Raises:
             AlreadyDecided: An earlier answer was accepted or given up.
         """
-        if self._decided:
-            raise AlreadyDecided(self._attempt)
+        self._check_undecided()
         given, problems = assessment, assessment.problems
         self._attempt += 1
         retries_left = self._contract.max_retries - self._attempt + 1
-        if given.finding is Finding.BROKEN and retries_left > 0:
+        if problems and not given.is_cut_off and retries_left > 0:
             return AskAgain(given.prompt, problems, retries_left, self._attempt)
         self._decided = True
-        if given.finding is Finding.KEPT:
+        if not problems:
             return Accepted(given.value, self._attempt - 1, given.ambiguous, given.edits, is_native=given.is_native)
-        # A truncated answer causes no retry, because the same limit would cut it off again.
-        is_cut_off = given.finding is Finding.CUT_OFF
-        error_type = ErrorType.OUTPUT_TRUNCATED if is_cut_off else self._contract.error_type
+        error_type = ErrorType.OUTPUT_TRUNCATED if given.is_cut_off else self._contract.error_type
         return GiveUp(problems, self._attempt, error_type)
+
+    def _check_undecided(self) -> None:
+        if self._decided:
+            raise AlreadyDecided(f"attempt {self._attempt} has settled the contract; a new run needs a new Enforcement")
 
 
 def summary_of(contract: OutputContract, outcome: Accepted) -> OutputSummary:

@@ -7,7 +7,7 @@ for schemas.
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
@@ -23,11 +23,13 @@ class Problem:
     """One reason why a value is invalid.
 
     `path` is a path such as `$.issues[0].severity` or `$["a b"]`. `message` is worded like the messages of jsonschema.
-    `str(problem)` is an entry of `validation_errors`: `path: message` (SPEC 6.3).
+    `str(problem)` is an entry of `validation_errors`: `path: message` (SPEC 6.3). `keyword` is that of the schema which
+    refuses the value, where a schema does.
     """
 
     path: str
     message: str
+    keyword: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"

@@ -66,7 +66,7 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadValue:
     """A value that was read from `start` to `end` of the text; `edits` are the repairs and their places."""
 
     value: JsonValue
@@ -80,7 +80,7 @@ class Reading:
 class _Choice:
     """The chosen reading; `ambiguous` is true if another valid one has a different value."""
 
-    reading: Reading
+    reading: ReadValue
     valid: bool
     ambiguous: bool
 
@@ -168,10 +168,10 @@ def _refusal(found: Candidates, obstacle: NoJsonFound | None) -> NoJsonFound:
     return NoJsonFound(Reason.NOT_AN_ANSWER if seen else Reason.NO_CANDIDATE)
 
 
-def _choose(readings: Iterable[Reading], is_valid: Callable[[JsonValue], bool]) -> _Choice | None:
+def _choose(readings: Iterable[ReadValue], is_valid: Callable[[JsonValue], bool]) -> _Choice | None:
     """Return the last valid reading of the best rank, else the last invalid one of the best rank above `ASIDE`."""
-    valid: list[Reading] = []
-    best_invalid: Reading | None = None
+    valid: list[ReadValue] = []
+    best_invalid: ReadValue | None = None
     for reading in readings:
         found = _valid_form(reading, is_valid)
         if found is not None:
@@ -185,7 +185,7 @@ def _choose(readings: Iterable[Reading], is_valid: Callable[[JsonValue], bool]) 
     return None if best_invalid is None else _Choice(best_invalid, valid=False, ambiguous=False)
 
 
-def _valid_form(reading: Reading, is_valid: Callable[[JsonValue], bool]) -> Reading | None:
+def _valid_form(reading: ReadValue, is_valid: Callable[[JsonValue], bool]) -> ReadValue | None:
     """Return the valid form of a reading: itself, or the value encoded in its string; None if neither is valid."""
     value = reading.value
     for _ in range(MAX_UNWRAPPED + 1):
@@ -204,7 +204,8 @@ def validity_under(schema: Mapping[str, Any] | None) -> Callable[[JsonValue], bo
     """Return the predicate of a schema. Without a schema all values are valid, under an unacceptable one no value."""
     if schema is None:
         return lambda _: True
-    from ao_protocol.contracts.validation import InvalidSchema, validator_for
+    from ao_protocol.contracts.validation import validator_for
+    from ao_protocol.contracts.vetting import InvalidSchema
 
     try:
         return validator_for(schema).is_valid
@@ -220,16 +221,16 @@ class Reader:
         self._schema = schema
         self.obstacle: NoJsonFound | None = None
 
-    def read_whole(self) -> Iterator[Reading]:
+    def read_whole(self) -> Iterator[ReadValue]:
         """Yield the value of the whole text, if it is JSON."""
         try:
             value = decode_whole(self._text)
         except NoJsonFound:
             return
         if not self._is_echo(value):
-            yield Reading(value, Rank.TAG, 0, len(self._text))
+            yield ReadValue(value, Rank.TAG, 0, len(self._text))
 
-    def read_values(self, candidates: list[Candidate]) -> Iterator[Reading]:
+    def read_values(self, candidates: list[Candidate]) -> Iterator[ReadValue]:
         """Yield the values of complete spans, except those in excluded regions."""
         for candidate in candidates:
             if candidate.region.excluded:
@@ -240,15 +241,15 @@ class Reader:
                 self.obstacle = error
                 continue
             if not self._is_echo(value):
-                yield Reading(value, self._rank(candidate), candidate.start, candidate.end)
+                yield ReadValue(value, self._rank(candidate), candidate.start, candidate.end)
 
-    def mend_values(self, candidates: list[Candidate]) -> Iterator[Reading]:
+    def mend_values(self, candidates: list[Candidate]) -> Iterator[ReadValue]:
         """Yield the repaired values of broken spans whose damage has only one reading."""
         from ao_protocol.extraction.mending import Unmendable, mend_literal, mend_value
 
         literal = mend_literal(self._text)
         if literal is not None:
-            yield Reading(literal.value, Rank.TAG, 0, literal.end, literal.edits)
+            yield ReadValue(literal.value, Rank.TAG, 0, literal.end, literal.edits)
         tried_until = 0
         for candidate in candidates:
             if candidate.region.excluded or candidate.start < tried_until:
@@ -262,7 +263,7 @@ class Reader:
             tried_until = mended.end
             if not self._is_echo(mended.value):
                 rank = self._rank(replace(candidate, end=mended.end))
-                yield Reading(mended.value, rank, candidate.start, mended.end, mended.edits)
+                yield ReadValue(mended.value, rank, candidate.start, mended.end, mended.edits)
 
     def _rank(self, candidate: Candidate) -> Rank:
         region = candidate.region

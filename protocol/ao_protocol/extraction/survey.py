@@ -12,9 +12,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import groupby
 from typing import Final, Self
 
+from ao_protocol.extraction.breaks import (
+    MEMBER_AFTER_MEMBER,
+    Breaks,
+    Evidence,
+    broke_behind_first_string,
+    follows,
+    judge_break,
+)
 from ao_protocol.extraction.strict_json import (
     BEGINS_CONTAINER,
     OPENING,
@@ -139,7 +146,7 @@ class _Survey:
         self._text = text
         self._found = Candidates()
         self._regions = _Regions()
-        self._breaks = _Breaks(text)
+        self._breaks = Breaks(text)
         self._break_count = 0
         self._comments_may_end = True
         self._steps: dict[str, Callable[[int], int]] = {
@@ -164,7 +171,7 @@ class _Survey:
             return self._at_tag(at)
         template = _TEMPLATE_BRACES.match(text, at)
         if template is not None:
-            self._breaks.add("{" * template[0].count("{"), at, _Evidence.PROSE)
+            self._breaks.add("{" * template[0].count("{"), at, Evidence.PROSE)
             return template.end()
         if BEGINS_CONTAINER.match(text, at) is None:
             return self._note_break(at, Skim(end_of(OPENING, text, at), text[at]))
@@ -182,9 +189,9 @@ class _Survey:
 
     def _note_break(self, at: int, skim: Skim) -> int:
         text, end = self._text, skim.end
-        only_a_string = _broke_behind_first_string(text, at, skim)
-        evidence = _judge_break(text, at, skim, only_a_string)
-        if evidence is not _Evidence.PROSE:
+        only_a_string = broke_behind_first_string(text, at, skim)
+        evidence = judge_break(text, at, skim, only_a_string)
+        if evidence is not Evidence.PROSE:
             broken = Reason.TRUNCATED if _TEXT_ENDS.match(text, end) else Reason.INVALID_JSON
             self._found.reason_of_break = Reason.TOO_DEEP if skim.too_deep else broken
             if not self._breaks.inside_value and not self._breaks.hold(at):
@@ -201,7 +208,7 @@ class _Survey:
             return at + 1
         # A closing bracket without an opening one: the text begins inside a value, such as a continued answer.
         values = self._found.values
-        while values and _follows(_MEMBER_AFTER_MEMBER, self._text, values[-1].start):
+        while values and follows(MEMBER_AFTER_MEMBER, self._text, values[-1].start):
             self._found.drop_behind(values[-1].start - 1)
         return at + 1
 
@@ -334,127 +341,6 @@ class _Regions:
             region.in_answer = outer.in_answer or (region.closed and region.tag in _ANSWER_TAGS)
 
 
-class _Evidence(IntEnum):
-    """How certain it is that a broken container was meant as JSON."""
-
-    PROSE = 0
-    """A placeholder, a wiki link, CSS: nothing after the bracket looks like JSON."""
-    LIKELY = 1
-    """A member comes right after the bracket, or a text that a lenient reader accepts as a member."""
-    CERTAIN = 2
-    """The container has a whole string or a quoted key, or is nested beyond the limit."""
-
-
-def _judge_break(text: str, start: int, skim: Skim, only_a_string: bool) -> _Evidence:
-    """Return the evidence for the broken container at `start`."""
-    if skim.too_deep:
-        return _Evidence.CERTAIN
-    if text.find('"', start, skim.end) >= 0:
-        return _Evidence.LIKELY if only_a_string else _Evidence.CERTAIN
-    if _QUOTED_KEY.match(text, skim.end) is not None:
-        return _Evidence.CERTAIN
-    if _LENIENT_BEGINNING[skim.still_open[-1]].match(text, skim.end) is not None:
-        return _Evidence.LIKELY
-    return _Evidence.LIKELY if _DIGIT.search(text, start, skim.end) is not None else _Evidence.PROSE
-
-
-def _broke_behind_first_string(text: str, start: int, skim: Skim) -> bool:
-    """Return whether the container has only one string, whose quotes may belong to the prose around it."""
-    quotes = text.count('"', start, skim.end)
-    return len(skim.still_open) == 1 and (quotes == 1 or (quotes == 2 and text.startswith('"', skim.end - 1)))
-
-
-@dataclass(slots=True)
-class _Open:
-    """A run of equal brackets of one broken value."""
-
-    bracket: str
-    start: int
-    evidence: _Evidence
-    count: int
-
-
-class _Breaks:
-    """The brackets that are still open because their container broke, the innermost last."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._open: list[_Open] = []
-        self._counts = {"{": 0, "[": 0}
-        self._evident = 0
-        self._first_closed: int | None = None
-
-    @property
-    def inside_value(self) -> bool:
-        """Whether a broken value is still open."""
-        return self._evident > 0
-
-    def hold(self, at: int) -> bool:
-        """Return whether the value at `at` is a member of a value that broke before it."""
-        if self.inside_value:
-            return _follows(_MEMBER_OF_OPEN, self._text, at)
-        return self._first_closed is not None and _follows(_MEMBER_AFTER_MEMBER, self._text, at)
-
-    def knows(self, bracket: str) -> bool:
-        """Return whether a closing bracket of that kind can belong to a noted bracket."""
-        return self._counts[bracket] > 0 or self._first_closed is not None
-
-    def add(self, brackets: str, start: int, evidence: _Evidence) -> None:
-        """Note brackets that remain open, of a value that began at `start`."""
-        for bracket, run in groupby(brackets):
-            entry = _Open(bracket, start, evidence, len(list(run)))
-            self._open.append(entry)
-            self._counts[bracket] += entry.count
-            self._evident += evidence is not _Evidence.PROSE
-
-    def close(self, bracket: str) -> int | None:
-        """Close the innermost bracket of that kind.
-
-        A closing bracket that fits no open one shows that a broken value was considered closed too early, because of a
-        bracket in one of its strings. It is unknown which value, so the first one is returned.
-
-        Returns:
-            The start of the broken value that, as the bracket shows, continued until here, so that the values after its
-            start are inside it; otherwise None.
-        """
-        if not self._counts[bracket]:
-            return self._first_closed
-        while self._open[-1].bracket != bracket:
-            self._pop()
-        if self._open[-1].count > 1:
-            self._open[-1].count -= 1
-            self._counts[bracket] -= 1
-            return None
-        innermost = self._pop()
-        if innermost.evidence is _Evidence.PROSE:
-            return None
-        if self._first_closed is None:
-            self._first_closed = innermost.start
-        return innermost.start
-
-    def leave_region(self, region_start: int) -> int | None:
-        """Forget breaks since `region_start`; return the start of the first value that never ended, or None."""
-        unfinished: int | None = None
-        while self._open and self._open[-1].start >= region_start:
-            innermost = self._pop()
-            if innermost.evidence is _Evidence.CERTAIN:
-                unfinished = innermost.start
-        if self._first_closed is not None and self._first_closed >= region_start:
-            self._first_closed = None
-        return unfinished
-
-    def _pop(self) -> _Open:
-        entry = self._open.pop()
-        self._counts[entry.bracket] -= entry.count
-        self._evident -= entry.evidence is not _Evidence.PROSE
-        return entry
-
-
-def _follows(lead: re.Pattern[str], text: str, at: int) -> bool:
-    """Return whether a lead, such as a quoted key or another member and a comma, is right before `at`."""
-    return lead.search(text[max(0, at - _LONGEST_LEAD) : at].rstrip()) is not None
-
-
 def _begins_line(text: str, at: int) -> bool:
     start = max(0, at - _LONGEST_INDENT)
     line = text.rfind("\n", start, at)
@@ -483,13 +369,3 @@ _ATTRIBUTE: Final = r"""\s++[\w:.-]++(?>(?:\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\
 _TAG: Final = re.compile(rf"<(?P<closing>/?)(?P<name>[A-Za-z][\w:.-]*+)(?>(?:{_ATTRIBUTE})*)\s*+/?+>")
 _BRACKET_TAG: Final = re.compile(r"[◁\[](?P<closing>/?)(?P<name>think|THINK)[▷\]]")
 _LONE_SCALAR: Final = re.compile(rf"\s*+({SCALAR})\s*+(?=`{{3}}|~{{3}}|</|◁/|\Z)")
-
-_LONGEST_LEAD: Final = 120
-_MEMBER_AFTER_MEMBER: Final = re.compile(r"""(?:["'”]\s*[:：]|[}\]]\s*,)\Z""")
-_MEMBER_OF_OPEN: Final = re.compile(r"""(?:["'”]\s*[:：]|[{,]\s*[\w$.-]{1,60}\s*[:：]|[\[,，(])\Z""")
-_DIGIT: Final = re.compile(r"[0-9]")
-_QUOTED_KEY: Final = re.compile(r"""(?:'[^'\n]{0,200}'|“[^”\n]{0,200}”|\\"[^"\n]{0,200}\\")\s*[:：]""")
-_LENIENT_BEGINNING: Final = {
-    "{": re.compile(r"""['“\\]|//|/\*|\#|[\w$][\w$.-]{0,200}\s*[:：]"""),
-    "[": re.compile(r"""['“\\(]|//|/\*|\#|[+-]?\.?[0-9]|(?:True|False|None)\b"""),
-}

@@ -89,23 +89,20 @@ def oddities(loaded: LoadedBlueprint) -> list[str]:
 
     `metadata`, `$schema` and `x-…` may contain anything.
     """
-    return _oddities(loaded.document, loaded.blueprint, ROOT, is_beside_runs=False)
+    return oddities_of(loaded.document, loaded.blueprint)
 
 
-def oddities_of(document: JsonObject, blueprint: Blueprint, place: str) -> list[str]:
-    """Return the same remarks for a blueprint within another document, beside other runs: skip very long schemas."""
-    return _oddities(document, blueprint, place, is_beside_runs=True)
-
-
-def _oddities(document: JsonObject, blueprint: Blueprint, place: str, *, is_beside_runs: bool) -> list[str]:
+def oddities_of(
+    document: JsonObject, blueprint: Blueprint, place: str = ROOT, max_characters: float = math.inf
+) -> list[str]:
+    """Return the same remarks for a blueprint at a place of another document, without those on longer schemas."""
     found = islice(_unknown_fields(document, blueprint), MAX_REMARKS)
     unknown = [f"{reduce(below, steps, place)}: unknown field, ignored{meant}" for steps, meant in found]
     if document.keys().isdisjoint(SCHEMA_FIELDS):
         return unknown
-    from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
+    from ao_runner.named_schemas.vetting import remarks_below
 
-    most = MAX_CHARACTERS_BESIDE_RUNS if is_beside_runs else math.inf
-    return [*unknown, *remarks_below(document, SCHEMA_FIELDS, place, most)]
+    return [*unknown, *remarks_below(document, SCHEMA_FIELDS, place, max_characters)]
 
 
 def _unknown_fields(document: JsonObject, understood: BaseModel, *above: str) -> Iterator[tuple[Sequence[str], str]]:

@@ -117,8 +117,9 @@ class _PlainStream(io.TextIOWrapper):
     """
 
     def __init__(self, stream: TextIO) -> None:
-        buffered = bool(getattr(stream, "line_buffering", True))
-        super().__init__(stream.buffer, stream.encoding, "backslashreplace", "\n", buffered)
+        # PYTHONUNBUFFERED sets the second in place of the first.
+        by_line, at_once = (bool(getattr(stream, name, True)) for name in ("line_buffering", "write_through"))
+        super().__init__(stream.buffer, stream.encoding, "backslashreplace", "\n", by_line, at_once)
         self.unfiltered = stream
         """The stream for a program that moves the cursor. It also keeps the buffer open."""
 

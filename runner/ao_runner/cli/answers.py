@@ -3,9 +3,8 @@
 import getpass
 import json
 import os
-import re
 from dataclasses import asdict
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import click
 
@@ -13,17 +12,16 @@ from ao_protocol.input_answers import options_of
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.cli.options import complete_asking_run, complete_request, examples, json_option, store_options
-from ao_runner.cli.printing import echo, leave_if_damaged, print_document, print_table, shorten, show_success, visible
+from ao_runner.cli.printing import echo, leave_if_damaged, print_document, print_table, shorten, show_success
 from ao_runner.cli.runs import time_since
-from ao_runner.runs.answering import find_request, give_answer
+from ao_runner.odd_characters import visible
+from ao_runner.runs.answering import find_request, give_answer, input_of
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import SessionUnknown
-
-PLAIN_NAME: Final = re.compile(r"[\w-]{1,40}")
 
 
 @click.command(
@@ -100,21 +98,6 @@ def lines_of(fields: JsonObject) -> list[str]:
     if fields.get("schema") is not None:
         lines.append(f"  value: {json.dumps(fields['schema'], ensure_ascii=False)}")
     return [visible(line) for line in lines]
-
-
-def input_of(tool_input: Any) -> list[str]:  # noqa: ANN401  # any JSON
-    """Return the exact input of a tool as lines: JSON, or the names and texts of an object that has only texts."""
-    if tool_input is None:
-        return []
-    if not isinstance(tool_input, dict) or not all(
-        isinstance(value, str) and PLAIN_NAME.fullmatch(name) for name, value in tool_input.items()
-    ):
-        return json.dumps(tool_input, ensure_ascii=False, indent=2).split("\n")
-    lines = []
-    for name, value in tool_input.items():
-        first, *others = value.split("\n")
-        lines += [f"{name}: {first}", *(f"  {line}" for line in others)]
-    return lines
 
 
 def _in_one_line(text: Any) -> str:  # noqa: ANN401  # any JSON

@@ -10,8 +10,8 @@ import click
 from ao_runner.cli.options import examples
 from ao_runner.coordinators.http import Timing
 from ao_runner.coordinators.http.transport import Exchange
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient
 from ao_runner.orchestrator.mcp_sdk import over_stdio
-from ao_runner.orchestrator.tools import CoordinatorClient
 
 SERVER_TOKEN: Final = "AO_SERVER_TOKEN"  # noqa: S105  # the name of a variable
 

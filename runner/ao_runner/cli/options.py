@@ -97,7 +97,6 @@ def split_pair(pair: str, option: str) -> tuple[str, str]:
 
 ORDERED_EXIT_CODE: Final = 10
 """With it, the worker beside a server tells that a person has drained it."""
-TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
 
 
 def valid_tags(_ctx: click.Context, _parameter: click.Parameter, tags: tuple[str, ...]) -> tuple[str, ...]:
@@ -106,6 +105,8 @@ def valid_tags(_ctx: click.Context, _parameter: click.Parameter, tags: tuple[str
     Raises:
         click.BadParameter: One of them has another form.
     """
+    from ao_runner.store.records import TAG
+
     for tag in tags:
         if not TAG.fullmatch(tag):
             raise click.BadParameter(f"{tag!r} is no tag; expected letters, digits and . _ : / -, at most 128")

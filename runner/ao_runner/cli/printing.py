@@ -4,7 +4,6 @@ Most of these texts are by agents, executors and other people. No character of t
 """
 
 import json
-import re
 import shutil
 import sys
 from codecs import BOM_UTF8
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ao_protocol.short_text import shorten_line
+from ao_runner.odd_characters import ODD
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -37,28 +37,18 @@ MARKS: "Final[dict[Verdict, tuple[str, str]]]" = {
     "problem": ("✗", "red"),
 }
 
-# Controls but tab and newline, marks of direction, invisible characters, tags, and halves of surrogate pairs.
-_ODD: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
-)
-
 
 def plain_text(text: str) -> str:
     """Return the text without the characters that hide, reorder or erase text; line ends and tabs stay.
 
     Half of a surrogate pair becomes a replacement character, because it often stands for a byte of a path.
     """
-    return _ODD.sub(lambda found: "\ufffd" if "\ud800" <= found[0] <= "\udfff" else "", text)
-
-
-def visible(text: str) -> str:
-    """Return the text with the characters that hide, reorder or erase text as `⟨U+202E⟩`; line ends and tabs stay."""
-    return _ODD.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", text)
+    return ODD.sub(lambda found: "\ufffd" if "\ud800" <= found[0] <= "\udfff" else "", text)
 
 
 def escaped_json(text: str) -> str:
     """Return the same JSON with these characters as escapes. JSON has them in strings only."""
-    return _ODD.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return ODD.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def escaped_line(line: bytes) -> bytes:

@@ -18,7 +18,7 @@ COMMANDS: Final = {
     "resume": ("ao_runner.cli.run_command:resume_command", "Continue a session with another prompt."),
     "submit": ("ao_runner.cli.submit:submit_command", "Add a run to the queue of this host."),
     "worker": ("ao_runner.cli.worker_command:worker_command", "Perform runs from the queue or from a coordinator."),
-    "serve": ("ao_server.command:serve_command", "Serve pages and an API, and perform runs."),
+    "serve": ("ao_runner.cli.serve_command:serve_command", "Serve pages and an API, and perform runs."),
     "mcp": ("ao_runner.cli.mcp_command:mcp_command", "Offer the agents of a server to an MCP client."),
     "runs": ("ao_runner.cli.runs:runs_command", "List runs: queued, running and ended."),
     "limits": ("ao_runner.cli.limits:limits_command", "Limit how many runs of an agent or profile run at a time."),

@@ -38,10 +38,10 @@ from ao_runner.cli.printing import (
     shorten,
     show_newest,
 )
-from ao_runner.cli.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs
 from ao_runner.runs.narration import entry_of, event_for_people
+from ao_runner.runs.waiting import WaitReason, reasons_to_wait, waiting_in_vain
 from ao_runner.store.brief_fields import begin_of, brief
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
@@ -114,21 +114,22 @@ def _show(
     show_newest(len(states), len(shown), "ao runs")
 
 
-def _document(state: RunState, waiting: Mapping[str, str]) -> dict[str, object]:
+def _document(state: RunState, waiting: Mapping[str, WaitReason]) -> dict[str, object]:
     """Return a run as JSON, with the name of its agent and, if it is queued and cannot begin, the reason."""
     others = asdict(state)
     others.pop("number")
     run = others.pop("run")
     run.pop("model_script")
-    added = {"agent_name": others.pop("agent_name"), "waits": waiting.get(state.run.run_id)}
+    reason = waiting.get(state.run.run_id)
+    added = {"agent_name": others.pop("agent_name"), "waits": None if reason is None else reason.text}
     return brief({**run, **added, **others})
 
 
-def _status(state: RunState, owners: Mapping[str, Owner], waiting: Mapping[str, str]) -> str:
+def _status(state: RunState, owners: Mapping[str, Owner], waiting: Mapping[str, WaitReason]) -> str:
     """Return the status of a run in a few words; of a queued one with the reason why it waits."""
     run = state.run
     if run.run_id in waiting:
-        return f"queued: {waiting[run.run_id]}"
+        return f"queued: {waiting[run.run_id].text}"
     if run.status == "running" and state.owner not in owners:
         return "worker is gone"  # until another process delivers what it has left
     if run.status == "running" and state.stop_wanted:

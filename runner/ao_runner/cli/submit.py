@@ -39,7 +39,6 @@ from ao_runner.cli.options import (
 )
 from ao_runner.cli.printing import echo, print_document
 from ao_runner.cli.run_progress import follow_run, show_terminal
-from ao_runner.cli.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
@@ -47,6 +46,7 @@ from ao_runner.run_events import Relayed
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun
+from ao_runner.runs.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import OPEN_STATUSES, Run, timestamp
 from ao_runner.store.store import Store
@@ -198,7 +198,7 @@ def _reason_to_wait(store: Store, run: Run) -> str | None:
     of_session = [one.run_id for one in store.runs.of_sessions(run.session_id) if one.status in OPEN_STATUSES]
     states = [state for run_id in of_session for state in store.runs.find(run_id)]
     reason = reasons_to_wait(store, states).get(run.run_id)
-    return None if reason is None else f"{run.run_id} is queued: {reason}"
+    return None if reason is None else f"{run.run_id} is queued: {reason.text}"
 
 
 def _wait_for(store: Store, run: Run, style: Style) -> NoReturn:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
@@ -54,6 +54,9 @@ from ao_runner.worker.worker import ExitSummary, Worker
 if TYPE_CHECKING:
     from ao_runner.coordinators.http import RunnerIdentity
 
+STORE: Final = "store"
+"""The value of `--coordinator` for the queue in the store of `--store`."""
+
 
 class WorkerArguments(TypedDict):
     """What the command line gives this command."""
@@ -93,9 +96,9 @@ class WorkerArguments(TypedDict):
 )
 @click.option(
     "--coordinator",
-    default="local",
+    default=STORE,
     show_default=True,
-    metavar="local|URL|stdout",
+    metavar="store|URL|stdout",
     help="Source of runs: the queue in --store, an HTTP coordinator, or lines on stdin with events on stdout.",
 )
 @click.option(
@@ -202,7 +205,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
     for name in profiles:
         host.find_profile(name)
     places = _outboxes(given)
-    options = OutboxOptions(given["outbox_quota"], has_a_knowing_coordinator=given["coordinator"] == "local")
+    options = OutboxOptions(given["outbox_quota"], has_a_knowing_coordinator=given["coordinator"] == STORE)
     containment = probe(environ)
     stops = StopRequests()
     with ExitStack() as stack:
@@ -242,7 +245,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
         async with hosting, _served(given, worker, coordinator, metrics, launcher):
             left = await worker.work()
     log.info("worker stopped", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
-    return replace(left, refused_lines=getattr(coordinator, "refused_lines", 0))  # only lines can be no runs
+    return replace(left, refused_lines=coordinator.refused_lines)
 
 
 @contextmanager
@@ -321,8 +324,7 @@ async def _served(
 
     quota, slots = given["outbox_quota"], given["concurrency"]
     metrics.watch(Watched(worker.held, worker.outbox, quota, slots, waiting, lambda: worker.unreadable_runs))
-    if (look := getattr(coordinator, "fleet", None)) is not None:  # only a store knows its other workers
-        metrics.watch_fleet(look)
+    metrics.watch_fleet(coordinator.fleet)
     async with Exposition(metrics, trouble).served(given["metrics_port"]) as port:
         worker.log.info("metrics are served", address=f"http://127.0.0.1:{port}/metrics")
         yield
@@ -331,7 +333,7 @@ async def _served(
 def _named(given: WorkerArguments) -> str:
     """Return the name of the coordinator, or its address without the parts that may be secret."""
     wanted = given["coordinator"]
-    return wanted if wanted in {"local", "stdout"} else shown_address(wanted)
+    return wanted if wanted in {STORE, "stdout"} else shown_address(wanted)
 
 
 def _offer(given: WorkerArguments, owner: str, host: Host) -> Offer:
@@ -371,7 +373,7 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log,
     def tell(sentence: str) -> None:
         log.info(sentence)
 
-    if wanted == "local":
+    if wanted == STORE:
         from ao_runner.coordinators.stored_queue import StoreCoordinator
 
         return StoreCoordinator(StorePlace(given["home"], given["store"]), _offer(given, owner, host), tell)
@@ -398,12 +400,14 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log,
             return LeasedCoordinator(wanted, offer, host.environ)
         folder = private_folder(given["home"], "coordinators", places_of(given["home"], wanted).name)
         return HttpCoordinator(wanted, identity, tell, host.environ, folder=folder)
-    raise click.BadParameter(f"local or stdout or a URL (https://…), found {_named(given)}", param_hint="--coordinator")
+    if wanted == LOCAL:
+        raise click.BadParameter(f"the queue in --store is called {STORE}", param_hint="--coordinator")
+    raise click.BadParameter(f"{STORE}, stdout or a URL (https://…), found {_named(given)}", param_hint="--coordinator")
 
 
 def _outboxes(given: WorkerArguments) -> Path:
     """Return the folder of the outboxes for a coordinator; a store keeps its folder when its password changes."""
-    is_store = given["coordinator"] == "local"
+    is_store = given["coordinator"] == STORE
     return places_of(
         given["home"], StorePlace(given["home"], given["store"]).name if is_store else given["coordinator"]
     )
@@ -411,7 +415,7 @@ def _outboxes(given: WorkerArguments) -> Path:
 
 def _served_here(given: WorkerArguments) -> tuple[str, ...]:
     """Return the profiles whose runs the worker claims from the file of this host."""
-    is_of_this_host = given["coordinator"] == "local" and given["store"] == LOCAL
+    is_of_this_host = given["coordinator"] == STORE and given["store"] == LOCAL
     return (given["profiles"] or (EVERY_PROFILE,)) if is_of_this_host else ()
 
 

@@ -13,7 +13,7 @@ from typing import Final, Protocol, Self
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import RunKey
-from ao_runner.store.records import Run, RunRecord, Session
+from ao_runner.store.records import Fleet, Run, RunRecord, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,12 @@ class Coordinator(Protocol):
 
     Where it cannot be reached a call raises `CoordinatorUnavailable`, and the worker tries again for as long as it
     takes; nothing is lost meanwhile. No call waits for another one of the same worker.
+
+    Implementations inherit what most of them have in common.
     """
+
+    refused_lines: int = 0
+    """How many lines were no runs, where runs come as lines."""
 
     async def __aenter__(self) -> Self:
         """Announce the worker.
@@ -146,11 +151,17 @@ class Coordinator(Protocol):
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Record an answer to a request, unless there is one, and return the one that counts.
 
-        It may be called before the event of the request is delivered: then the answer counts.
+        It may be called before the event of the request is delivered: then the answer counts. A coordinator that passes
+        no answers of other people on returns this one.
         """
+        return answer
 
     def drain(self) -> None:
-        """Take note that this worker claims no more runs; those that it holds go on."""
+        """Take note that this worker claims no more runs; those that it holds go on.
+
+        It does nothing where runs are handed out by `claim` only.
+        """
+        return
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Let go of a run: with its record after its end, with None to give back one that never began.
@@ -161,9 +172,16 @@ class Coordinator(Protocol):
     async def session_left(self, session_id: str) -> None:
         """Say that no process waits for a session's next run any more. It may be said of any session.
 
+        It does nothing where it is not known which sessions have a process.
+
         Raises:
             CoordinatorUnavailable: not now; call again.
         """
+        return
+
+    async def fleet(self) -> Fleet | None:
+        """Return the load that all workers share; None where it is not known."""
+        return None
 
 
 @dataclass(eq=False)

@@ -16,6 +16,7 @@ from ao_runner.coordinators.group_commit import GroupCommit, unavailable
 from ao_runner.coordinators.inbox import AskedRequests, new_stops
 from ao_runner.coordinators.port import (
     Assignment,
+    Coordinator,
     CoordinatorUnavailable,
     EventBatch,
     InputAnswer,
@@ -58,7 +59,7 @@ class SharedStore:
     wakeup: Wakeup
 
 
-class StoreCoordinator:
+class StoreCoordinator(Coordinator):
     """See `ao_runner.coordinators.port.Coordinator`. `offer.owner` must be alive, see `ao_runner.store.ownership`.
 
     Calls of a server run in a thread of their own, so that a slow network delays no other work of the event loop.
@@ -162,6 +163,7 @@ class StoreCoordinator:
             if stored >= seq and self._end_as_lost(key):
                 return Ended(self._store.deliveries.is_end_awaited(key.run_id), None)
             self._store.events.add_of_attempt(key.run_id, key.attempt, seq, [line], owner)
+            self._store.runs.check_held(key.run_id, key.attempt)
             return project_end(self._store, key.run_id, body, self._offer.pausing)
 
         ended = await self._held(key, end)
@@ -208,9 +210,6 @@ class StoreCoordinator:
         decide = partial(self._store.inputs.decide, key.run_id, request_id, given, timestamp())
         return await self._commits.do(decide) or PARKED
 
-    def drain(self) -> None:
-        """Do nothing, since no run is handed out without a claim."""
-
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Store the record of a run that has ended, or return one that has not begun to the queue."""
         if record is None:
@@ -220,9 +219,6 @@ class StoreCoordinator:
         self._told_stops.pop(key.run_id, None)
         self._asked.forget(key.run_id)
         self._acknowledged.pop(key, None)
-
-    async def session_left(self, session_id: str) -> None:
-        """Do nothing, since the store does not contain which sessions have a process."""
 
     async def fleet(self) -> Fleet:
         """Return the load of the store and the number of its workers."""

@@ -11,7 +11,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -33,15 +32,8 @@ _NOT_IN_DRAFT_7: Final = ("discriminator", "contentSchema")
 """Hints of other vocabularies. They contain references that Draft-7 validators do not follow."""
 
 
-@dataclass(eq=False)
 class ModelUnusable(RunnerError):
     """A reference does not lead to a model with a schema."""
-
-    reference: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.reference}: {self.reason}"
 
 
 class _SparingGenerator(GenerateJsonSchema):
@@ -66,7 +58,7 @@ def schema_of_model(reference: str, folder: Path) -> tuple[JsonObject, list[str]
     """
     named = _REFERENCE.fullmatch(reference)
     if named is None:
-        raise ModelUnusable(reference, "write it as module:Model, such as reviews.models:Review")
+        raise ModelUnusable(f"{reference}: write it as module:Model, such as reviews.models:Review")
     with _foreign_code(reference, folder), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         module = importlib.import_module(named["module"])
@@ -77,9 +69,9 @@ def schema_of_model(reference: str, folder: Path) -> tuple[JsonObject, list[str]
                 name for name, value in vars(module).items() if _is_model(value) and value.__module__ == named["module"]
             ]
             listed = f"its models are {', '.join(there)}" if there else "no pydantic model is there"
-            raise ModelUnusable(reference, f"{named['module']} has no {named['model']}; {listed}") from error
+            raise ModelUnusable(f"{reference}: {named['module']} has no {named['model']}; {listed}") from error
         if not _is_model(found):
-            raise ModelUnusable(reference, f"{found!r:.80} is no pydantic model: derive one from pydantic.BaseModel")
+            raise ModelUnusable(f"{reference}: {found!r:.80} is no pydantic model: derive one from pydantic.BaseModel")
         document = schema_of_class(found, reference)
     return document, [str(warning.message) for warning in caught]
 
@@ -94,7 +86,7 @@ def schema_of_class(model: type[BaseModel], name: str) -> JsonObject:
     try:
         schema = model.model_json_schema(schema_generator=_SparingGenerator)
     except PydanticUserError as error:
-        raise ModelUnusable(name, f"pydantic makes no schema of it: {error.message}") from error
+        raise ModelUnusable(f"{name}: pydantic makes no schema of it: {error.message}") from error
     document = to_draft_7(schema)
     vet(f"the schema of {name}", document)
     return document
@@ -156,13 +148,13 @@ def _foreign_code(reference: str, folder: Path) -> Iterator[None]:
         raise
     except ModuleNotFoundError as error:
         looked = f"no module {error.name!r} in {sys.path[0]}, nor among the installed packages"
-        raise ModelUnusable(reference, f"{looked}; name its folder with --path, or install it beside ao") from error
+        raise ModelUnusable(f"{reference}: {looked}; name its folder with --path, or install it beside ao") from error
     except (Exception, SystemExit) as error:  # a module may raise whatever it likes
         told = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")[:MAX_TOLD_CHARACTERS]
         # The last line of its own code is more useful than one in a library that it called.
         frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.startswith(sys.path[0])]
         place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         advice = "ao imports the module, so it must be importable"
-        raise ModelUnusable(reference, f"its code raised {told}{place}; {advice}") from error
+        raise ModelUnusable(f"{reference}: its code raised {told}{place}; {advice}") from error
     finally:
         sys.path[:], sys.dont_write_bytecode = path, writes_bytecode

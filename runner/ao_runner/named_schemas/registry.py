@@ -9,7 +9,6 @@ import difflib
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -34,62 +33,20 @@ class Outcome(StrEnum):
     """The same schema; only its description is new."""
 
 
-@dataclass(eq=False)
 class BadSchemaName(RunnerError):
     """A name with characters that are not allowed in every place of a name."""
 
-    name: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.name[: MAX_NAME_CHARACTERS + 1]!r} cannot be the name of a schema: choose 1 to"
-            f" {MAX_NAME_CHARACTERS} letters, digits, '.', '_' or '-', the first of them a letter or a digit"
-        )
-
-
-@dataclass(eq=False)
 class SchemaNotFound(RunnerError):
     """No schema has that name, or it was deleted."""
 
-    name: str
-    close: Sequence[str] = ()
 
-    def __str__(self) -> str:
-        meant = f"did you mean {' or '.join(map(repr, self.close))}? " if self.close else ""
-        return f"there is no schema {self.name!r}; {meant}`ao schema list` lists the schemas"
-
-
-@dataclass(eq=False)
 class NameTaken(RunnerError):
     """The name refers to another schema."""
 
-    name: str
-    used_by_runs: int
-    free_name: str
 
-    def __str__(self) -> str:
-        if self.used_by_runs:
-            advice = f"{_runs(self.used_by_runs)} used it, so it cannot be replaced"
-        else:
-            advice = f"no run has used it, so `ao schema delete {self.name}` makes room for it"
-        return (
-            f"schema {self.name!r} already exists with a different definition; {advice}: use a new name, such as"
-            f" {self.free_name!r}"
-        )
-
-
-@dataclass(eq=False)
 class SchemaInUse(RunnerError):
     """Results refer to the schema, so it cannot be deleted."""
-
-    name: str
-    used_by_runs: int
-
-    def __str__(self) -> str:
-        return (
-            f"{_runs(self.used_by_runs)} used schema {self.name!r}, and results refer to it; delete the"
-            " sessions of those runs first (`ao sessions delete`)"
-        )
 
 
 class SchemaRegistry:
@@ -117,7 +74,10 @@ class SchemaRegistry:
             NameTaken: The name refers to another schema.
         """
         if not _NAME.fullmatch(name):
-            raise BadSchemaName(name)
+            raise BadSchemaName(
+                f"{name[: MAX_NAME_CHARACTERS + 1]!r} cannot be the name of a schema: choose 1 to {MAX_NAME_CHARACTERS}"
+                " letters, digits, '.', '_' or '-', the first of them a letter or a digit"
+            )
         vet(f"schema {name!r}", schema)
         with self._store.transaction():
             kept = self._store.schemas.find(name)
@@ -125,7 +85,7 @@ class SchemaRegistry:
                 self._store.schemas.put(NamedSchema(name, description or "", schema, self._now()))
                 return Outcome.ADDED
             if canonical_json(kept.schema) != canonical_json(schema):
-                raise NameTaken(name, kept.used_by_runs, self._free_name(name))
+                raise self._name_taken(name, kept.used_by_runs)
             if description in {None, kept.description}:
                 return Outcome.UNCHANGED
             self._store.schemas.put(dataclasses.replace(kept, description=description))
@@ -144,8 +104,9 @@ class SchemaRegistry:
         # Invalid names are never stored, and some cannot even be queried.
         kept = self._store.schemas.find(name) if _NAME.fullmatch(name) else None
         if kept is None:
-            names = [there.name for there in self.list()]
-            raise SchemaNotFound(name, difflib.get_close_matches(name, names))
+            close = difflib.get_close_matches(name, [there.name for there in self.list()])
+            meant = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+            raise SchemaNotFound(f"there is no schema {name!r}; {meant}`ao schema list` lists the schemas")
         return kept
 
     def delete(self, name: str) -> None:
@@ -158,8 +119,18 @@ class SchemaRegistry:
         with self._store.transaction():
             kept = self.get(name)
             if kept.used_by_runs:
-                raise SchemaInUse(name, kept.used_by_runs)
+                raise SchemaInUse(
+                    f"{_runs(kept.used_by_runs)} used schema {name!r}, and results refer to it; delete the sessions of"
+                    " those runs first (`ao sessions delete`)"
+                )
             self._store.schemas.remove(name)
+
+    def _name_taken(self, name: str, used_by_runs: int) -> NameTaken:
+        advice = f"no run has used it, so `ao schema delete {name}` makes room for it"
+        if used_by_runs:
+            advice = f"{_runs(used_by_runs)} used it, so it cannot be replaced"
+        free = f"use a new name, such as {self._free_name(name)!r}"
+        return NameTaken(f"schema {name!r} already exists with a different definition; {advice}: {free}")
 
     def _free_name(self, name: str) -> str:
         """Return a similar name that is free."""

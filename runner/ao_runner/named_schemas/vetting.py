@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
-from ao_protocol.contracts.validation import MAX_PROBLEMS
 from ao_protocol.contracts.verdicts import DRAFT_7_FORMATS, FORMATS_KEYWORD
-from ao_protocol.json_path import ROOT, below
+from ao_protocol.contracts.vetting import MAX_PROBLEMS
+from ao_protocol.json_path import ROOT, below, path_to
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 
@@ -70,7 +69,7 @@ def remarks_on(schema: JsonObject) -> list[str]:
     schemas = list(_schemas_in(schema))
     references = " ".join(str(inside["$ref"]) for _, inside in schemas if "$ref" in inside)
     remarks = (one for steps, inside in schemas for one in _remarks(steps, inside, references))
-    return [f"{reduce(below, steps, ROOT)}: {remark}" for steps, remark in islice(remarks, MAX_PROBLEMS)]
+    return [f"{path_to(steps)}: {remark}" for steps, remark in islice(remarks, MAX_PROBLEMS)]
 
 
 def remarks_below(

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias, cast
 from pydantic import JsonValue, ValidationError
 
 from ao_protocol.wire import JsonObject, problems_of
-from ao_runner.orchestrator.tools import TOOLS, Caller, CoordinatorClient, Tool
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient
+from ao_runner.orchestrator.tools import TOOLS, Caller, Tool
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

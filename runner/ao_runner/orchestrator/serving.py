@@ -1,6 +1,7 @@
 """The MCP server of a worker: one on the loopback address for all its runs."""
 
 import asyncio
+import hmac
 import importlib
 import json
 import logging
@@ -11,13 +12,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from http import HTTPStatus
 from typing import Final
 
 from ao_runner.coordinators.http import Timing
 from ao_runner.coordinators.http.transport import Exchange
 from ao_runner.errors import RunnerError
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient, Timeouts
 from ao_runner.orchestrator.mcp_sdk import (
     CALLER,
     SDK_MODULES,
@@ -29,7 +30,8 @@ from ao_runner.orchestrator.mcp_sdk import (
     headers_of,
     over_http,
 )
-from ao_runner.orchestrator.tools import Caller, CoordinatorClient, Timeouts
+from ao_runner.orchestrator.tools import Caller
+from ao_runner.own_host import is_of_another_site, is_own_host
 from ao_runner.profiles import COORDINATOR_TOKEN
 
 TOKEN_BYTES: Final = 32
@@ -55,17 +57,14 @@ class Grants:
         self._new_token = new_token
         self._runs: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
-        self._sessions: dict[bytes, str] = {}
-        """Session ids by the digest of the token, so that the time of a look-up reveals nothing about a token."""
+        """By session."""
 
     def grant(self, run_id: str, session_id: str) -> str:
         """Return the token of a session. It is valid at least until the run is revoked."""
         self._forget_what_ended()
         self._runs[run_id] = session_id
         if session_id not in self._tokens:
-            token = self._new_token()
-            self._tokens[session_id] = token
-            self._sessions[_digest(token)] = session_id
+            self._tokens[session_id] = self._new_token()
         return self._tokens[session_id]
 
     def revoke(self, run_id: str) -> None:
@@ -74,20 +73,18 @@ class Grants:
         self._forget_what_ended()
 
     def session_of(self, token: str) -> str | None:
-        """Return the session of a valid token; None for any other."""
-        session_id = self._sessions.get(_digest(token))
-        return session_id if session_id is not None and self._is_live(session_id) else None
+        """Return the session of a valid token; None for any other. It is compared with all, in constant time."""
+        given, found = token.encode("utf-8", "surrogatepass"), None
+        for session_id, known in self._tokens.items():
+            if hmac.compare_digest(given, known.encode()):
+                found = session_id
+        return found if found is not None and self._is_live(found) else None
 
     def _is_live(self, session_id: str) -> bool:
         return session_id in self._runs.values() or self._is_kept(session_id)
 
     def _forget_what_ended(self) -> None:
-        for session_id in [session_id for session_id in self._tokens if not self._is_live(session_id)]:
-            del self._sessions[_digest(self._tokens.pop(session_id))]
-
-
-def _digest(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "surrogatepass")).digest()
+        self._tokens = {session_id: token for session_id, token in self._tokens.items() if self._is_live(session_id)}
 
 
 SESSION_HEADER: Final = "x-agent-session-id"
@@ -106,12 +103,10 @@ class _Refused(Exception):
 class Door:
     """The ASGI application that accepts `POST /TOKEN/mcp` with a valid token. A GET is refused: no events are sent.
 
-    A foreign `Host` or `Origin` is refused, because a page in a browser could reach the port through a name of its own
-    (DNS rebinding). `port` is set as soon as it is known.
+    A foreign `Host` or `Origin` is refused.
     """
 
     def __init__(self, grants: Grants, inside: Application) -> None:
-        self.port = 0
         self._grants = grants
         self._inside = inside
         self._calls: Counter[str | None] = Counter()
@@ -152,10 +147,9 @@ class Door:
 
     def _admitted(self, scope: Message) -> Caller:
         headers = headers_of(scope)
-        ours = [f"{host}:{self.port}" for host in (LOOPBACK, "localhost")]
-        if headers.get("host") not in ours:
+        if not is_own_host(headers.get("host", "")):
             raise _Refused(HTTPStatus.FORBIDDEN, "foreign Host")
-        if headers.get("origin", f"http://{ours[0]}") not in {f"http://{host}" for host in ours}:
+        if is_of_another_site(headers):
             raise _Refused(HTTPStatus.FORBIDDEN, "foreign Origin")
         token, slash, rest = scope["path"].removeprefix("/").partition("/")
         session_id = self._grants.session_of(token) if slash and rest == "mcp" else None
@@ -187,17 +181,12 @@ _HEAVY: Final = (*SDK_MODULES, "ao_runner.connections")
 _LOGGERS: Final = ("mcp", "sse_starlette", "uvicorn.error")
 
 
-@dataclass(eq=False)
 class CannotHost(RunnerError):
     """The server cannot be started."""
 
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"the orchestrator MCP server cannot be served: {self.reason}; or give its address with "
-            "--runner-value orchestrator_mcp_url=URL"
-        )
+    def __init__(self, reason: str) -> None:
+        advice = "or give its address with --runner-value orchestrator_mcp_url=URL"
+        super().__init__(f"the orchestrator MCP server cannot be served: {reason}; {advice}")
 
 
 class OrchestratorServer:
@@ -250,15 +239,12 @@ class OrchestratorServer:
             raise CannotHost(f"port {port}: {os.strerror(error.errno or 0)}") from error
         with listener:
             self._port = listener.getsockname()[1]
-            async with self._exchange, over_http(self._client) as inside:
-                door = Door(self._grants, inside)
-                door.port = self._port
-                async with _listening(door, listener):
-                    yield self._port
+            async with self._exchange, over_http(self._client) as tools, _listening(self._grants, tools, listener):
+                yield self._port
 
 
 @asynccontextmanager
-async def _listening(door: Door, listener: socket.socket) -> AsyncIterator[None]:
+async def _listening(grants: Grants, tools: Application, listener: socket.socket) -> AsyncIterator[None]:
     """Run uvicorn without its own loop, which would handle the worker's signals and wake up ten times a second."""
     from ao_runner.connections import BoundedConfig, BoundedServer, Bounds, fitting_connections
 
@@ -267,6 +253,7 @@ async def _listening(door: Door, listener: socket.socket) -> AsyncIterator[None]
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
+    door = Door(grants, tools)
     config = BoundedConfig(door, Bounds(fitting_connections(MOST_CONNECTIONS)), GOODBYE_SECONDS)
     config.load()
     server = BoundedServer(config)

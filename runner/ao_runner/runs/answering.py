@@ -1,7 +1,9 @@
 """Give an answer to a request of a run, from outside the run's process (SPEC 8.3, 11.6)."""
 
 import json
+import re
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -13,6 +15,8 @@ from ao_runner.runs.submission import new_run_id
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
+
+PLAIN_NAME: Final = re.compile(r"[\w-]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,21 @@ class AnsweredBefore(RunnerError):
         if request.is_parked:
             return f"{told}: its session has another run now"
         return f"{told}: it was {request.outcome or 'left open by a run that ended'}"
+
+
+def input_of(tool_input: Any) -> list[str]:  # noqa: ANN401  # any JSON
+    """Return the exact input of a tool as lines: JSON, or the names and texts of an object that has only texts."""
+    if tool_input is None:
+        return []
+    if not isinstance(tool_input, dict) or not all(
+        isinstance(value, str) and PLAIN_NAME.fullmatch(name) for name, value in tool_input.items()
+    ):
+        return json.dumps(tool_input, ensure_ascii=False, indent=2).split("\n")
+    lines = []
+    for name, value in tool_input.items():
+        first, *others = value.split("\n")
+        lines += [f"{name}: {first}", *(f"  {line}" for line in others)]
+    return lines
 
 
 def find_request(store: Store, run_id: str, wanted: str | None = None) -> StoredRequest:

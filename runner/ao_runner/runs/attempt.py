@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
 
-from ao_lifeline.lifelines import THE_PROGRAM, Lifelines, ProgramNotStarted
+from ao_lifeline.lifelines import THE_PROGRAM, WORKING_FOLDER, Lifelines, ProgramNotStarted
 from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
@@ -163,16 +163,17 @@ class _Attempt:
             raise self._not_started(error) from error
 
     def _not_started(self, error: OSError) -> CannotStart:
-        from ao_runner.runs.outcome import TEMPORARY_FOLDER, WORKING_FOLDER, not_started
+        from ao_runner.runs.outcome import not_started
 
         doing, ready = "", self.context.ready
         if isinstance(error, ProgramNotStarted) and error.doing != THE_PROGRAM:
             doing = error.doing
         elif isinstance(error, ScratchNotMade):
-            doing = f"{TEMPORARY_FOLDER} {error.filename}; set TMPDIR"
+            doing = f"its folder for temporary files, below {error.filename}; set TMPDIR"
         elif str(error.filename) == ready.session.project_dir:
             doing = WORKING_FOLDER
-        return CannotStart(not_started(str(ready.request.executor.path), error, doing))
+        is_of_folder = doing == WORKING_FOLDER or isinstance(error, ScratchNotMade)
+        return CannotStart(not_started(str(ready.request.executor.path), error, doing, is_of_folder=is_of_folder))
 
     def _supervision(self, launched: "Launched") -> "Supervision":
         from ao_runner.runs.outcome import settle_terminal, with_limit_named

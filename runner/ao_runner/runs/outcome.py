@@ -64,10 +64,6 @@ STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
 }
 """The error for each cause if the runner stopped an executor and no terminal event followed."""
 
-WORKING_FOLDER: Final = "its working folder"
-"""The failed step if the working folder of an executor cannot be entered, in the words of `ao_lifeline`."""
-TEMPORARY_FOLDER: Final = "its folder for temporary files, below"
-
 # ECHILD: the process that was to start the executor was killed first.
 _OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ECHILD, errno.ENOSPC}
 
@@ -97,14 +93,17 @@ def failed(
     )
 
 
-def not_started(path: str, error: OSError, doing: str = "") -> Failure:
-    """Return the end of a run whose executor could not be started; `doing` is the failed step if not the executable."""
+def not_started(path: str, error: OSError, doing: str = "", *, is_of_folder: bool = False) -> Failure:
+    """Return the end of a run whose executor could not be started.
+
+    `doing` is the failed step if not the executable; `is_of_folder` tells that one of its folders cannot be used.
+    """
     number, what = error.errno, f"{doing}: " if doing else ""
     reason = f"could not start {path}: {what}{error.strerror or error}"
     error_type = ErrorType.EXECUTOR_NOT_FOUND
     if number in _OUT_OF_RESOURCES:
         error_type = ErrorType.RESOURCE_EXHAUSTED
-    elif doing.startswith((WORKING_FOLDER, TEMPORARY_FOLDER)):
+    elif is_of_folder:
         error_type = ErrorType.WORKSPACE_ERROR
     elif not doing:
         reason += {

@@ -1,5 +1,6 @@
 """Values that the runner stores about sessions and runs, and the errors of the store; no storage."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -140,6 +141,10 @@ class StoredEvent:
     run_id: str
     seq: int
     line: str
+
+
+TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
+"""A tag that a run demands and a worker offers."""
 
 
 @dataclass(frozen=True, slots=True)

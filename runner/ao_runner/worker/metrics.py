@@ -3,7 +3,7 @@
 Labels have bounded values: outcomes, error types of the protocol, calls of the port, the first hundred profiles.
 
 The worker's event loop serves them as `GET /metrics` and `GET /healthz`: no thread, no framework. A foreign `Host` is
-refused, because a page in a browser could reach the port through a name of its own (DNS rebinding).
+refused.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Outbox
+from ao_runner.own_host import is_own_host
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.store.records import Fleet, RunRecord, seconds_since
@@ -108,8 +109,8 @@ class Metrics(Observer):
         """Read gauges from this worker."""
         self.registry.register(_Present(self, watched))
 
-    def watch_fleet(self, look: Callable[[], Awaitable[Fleet]]) -> None:
-        """Query, at each scrape, a store that workers share."""
+    def watch_fleet(self, look: Callable[[], Awaitable[Fleet | None]]) -> None:
+        """Ask, at each scrape, for the load that all workers share."""
         self.fleet = _FleetGauges(look)
         self.registry.register(self.fleet)
 
@@ -196,7 +197,7 @@ class _Present:
 class _FleetGauges:
     """Gauges of a store; each of its workers exports the same values. They are absent if it does not answer in time."""
 
-    look: Callable[[], Awaitable[Fleet]]
+    look: Callable[[], Awaitable[Fleet | None]]
     fleet: Fleet | None = None
 
     async def refresh(self) -> None:
@@ -224,7 +225,7 @@ class _FleetGauges:
 
 
 @dataclass
-class WatchedCoordinator:
+class WatchedCoordinator(Coordinator):
     """A coordinator whose calls are counted; see `ao_runner.coordinators.port.Coordinator`."""
 
     inner: Coordinator
@@ -309,18 +310,10 @@ MAX_HEAD_BYTES: Final = 16 * 1024
 MOST_CONNECTIONS: Final = 8
 """The maximum of connections, and of waiting ones: each uses a descriptor. A further one ends the oldest."""
 _HOST_LINE: Final = re.compile(rb"[ \t]*host[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNORECASE | re.DOTALL)
-_OWN_HOST: Final = re.compile(rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?", re.IGNORECASE)
 
 
-@dataclass(eq=False)
 class CannotListen(RunnerError):
     """The port cannot be opened."""
-
-    port: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"cannot serve metrics on {LOOPBACK}:{self.port}: {self.reason}; choose another --metrics-port, or 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +336,8 @@ class Exposition:
                 self._answer, LOOPBACK, port, limit=MAX_HEAD_BYTES, backlog=MOST_CONNECTIONS
             )
         except OSError as error:
-            raise CannotListen(port, os.strerror(error.errno or 0)) from error
+            what, advice = os.strerror(error.errno or 0), "choose another --metrics-port, or 0"
+            raise CannotListen(f"cannot serve metrics on {LOOPBACK}:{port}: {what}; {advice}") from error
         try:
             yield server.sockets[0].getsockname()[1]
         finally:
@@ -379,7 +373,7 @@ class Exposition:
         status, kind, body = HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"there are /metrics and /healthz\n"
         path = target.partition(b"?")[0]
         hosts = [found[1] for line in head.split(b"\r\n")[1:] if (found := _HOST_LINE.fullmatch(line))]
-        if hosts and not (len(hosts) == 1 and _OWN_HOST.fullmatch(hosts[0])):
+        if hosts and not (len(hosts) == 1 and is_own_host(hosts[0].decode("latin-1"))):
             status, body = HTTPStatus.MISDIRECTED_REQUEST, b"foreign Host; ask for 127.0.0.1 or localhost\n"
         elif method not in {b"GET", b"HEAD"}:
             status, body = HTTPStatus.METHOD_NOT_ALLOWED, b"GET only\n"

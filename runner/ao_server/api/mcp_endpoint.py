@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.transport import Answer, understood
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient
 from ao_runner.orchestrator.mcp_sdk import (
     CALLER,
     SDK_MODULES,
@@ -22,7 +23,6 @@ from ao_runner.orchestrator.mcp_sdk import (
     headers_of,
     over_http,
 )
-from ao_runner.orchestrator.tools import CoordinatorClient
 
 PLACE: Final = "ao serve"
 _OF_JSON: Final = {"Content-Type": "application/json"}
@@ -36,24 +36,22 @@ class McpEndpoint:
     A caller has no session: runs that it starts have no parent.
 
     Args:
-        app: The application whose API the tools use.
         closing: Set when the server stops: calls that wait have to end then.
     """
 
-    def __init__(self, app: FastAPI, closing: asyncio.Event) -> None:
+    def __init__(self, closing: asyncio.Event) -> None:
         self.route = Route("/mcp", self, methods=["POST"], include_in_schema=False)
-        self._app = app
         self._closing = closing
         self._wanted = asyncio.Event()
         self._ready = asyncio.Event()
         self._inside: Application
 
-    async def serve(self) -> None:
-        """Serve until the task is cancelled."""
+    async def serve(self, app: FastAPI) -> None:
+        """Serve the tools, which use the API of an application, until the task is cancelled."""
         await self._wanted.wait()
         for name in SDK_MODULES:
             await asyncio.to_thread(importlib.import_module, name)
-        client = CoordinatorClient(_OwnApi(self._app), held=asyncio.Semaphore(MOST_WAITING))
+        client = CoordinatorClient(_OwnApi(app), held=asyncio.Semaphore(MOST_WAITING))
         async with over_http(client) as self._inside:
             self._ready.set()
             await asyncio.Event().wait()

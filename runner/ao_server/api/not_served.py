@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from ao_server.problems import refusal
 
@@ -14,18 +14,13 @@ INSTEAD: Final = {
     "mcp-servers": "There is no registry of MCP servers; write the `url` or `command` of a server into `mcp_servers` of"
     " each agent",
 }
-METHODS: Final = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-@routes.api_route("/scripts", methods=METHODS)
-@routes.api_route("/scripts/{rest:path}", methods=METHODS)
-async def scripts() -> None:
-    """Refuse a call about scripts."""
-    raise refusal(HTTPStatus.NOT_IMPLEMENTED, "not_served", INSTEAD["scripts"])
+async def refuse(request: Request) -> None:
+    """Refuse a call about something that this server does not keep."""
+    raise refusal(HTTPStatus.NOT_IMPLEMENTED, "not_served", INSTEAD[request.url.path.split("/")[1]])
 
 
-@routes.api_route("/mcp-servers", methods=METHODS)
-@routes.api_route("/mcp-servers/{rest:path}", methods=METHODS)
-async def mcp_servers() -> None:
-    """Refuse a call about the registry of MCP servers."""
-    raise refusal(HTTPStatus.NOT_IMPLEMENTED, "not_served", INSTEAD["mcp-servers"])
+for what in INSTEAD:
+    for path in (f"/{what}", f"/{what}/{{rest:path}}"):
+        routes.add_api_route(path, refuse, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])

@@ -21,8 +21,8 @@ from ao_server.api.runners import OK
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
 from ao_server.event_log import FIRST, EventId, EventPosition, LoggedEvent, events_after, position_from
-from ao_server.older_runners import OLDER_OWNER, OlderRunner
-from ao_server.older_runs import OlderRun, PostedEvent, bound, older_row, time_of
+from ao_server.older.registrations import OlderRunner, OlderRunners
+from ao_server.older.reports import OlderRun, PostedEvent, bound, older_row, time_of
 from ao_server.shapes import shown_sessions
 
 routes = APIRouter(tags=["Older clients"])
@@ -193,7 +193,7 @@ def _row(store: Store, session: Session, states: dict[str, RunState], logged: Lo
     if OMITTED in parameters and isinstance(event.body, RunStarted):
         parameters = store.runs.find(state.run.run_id)[0].run.parameters
     question = user_message(session.blueprint, parameters, is_start=state.run.mode == "start")
-    return older_row(event, str(logged.id), question, is_posted=state.owner.startswith(OLDER_OWNER))
+    return older_row(event, str(logged.id), question, is_posted=OlderRunners.is_one(state.owner))
 
 
 async def _shown(context: ServerContext, session_id: str) -> JsonObject:

@@ -17,17 +17,16 @@ from ao_server.agents import AGENT_NAME, problems_of_agent
 from ao_server.api.runs import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
-from ao_server.older_blueprints import handed_out
-from ao_server.older_runners import (
+from ao_server.older.handed_out_runs import handed_out
+from ao_server.older.registrations import (
     HEARTBEAT_SECONDS,
-    OLDER_OWNER,
     STALE_SECONDS,
-    AgentNameTaken,
     OlderRunner,
     offer_of,
+    registration_of,
     runner_id_of,
 )
-from ao_server.older_runs import failure_of, stopped_by
+from ao_server.older.reports import failure_of, stopped_by
 from ao_server.problems import problems_in, refusal
 from ao_server.request_text import Segment
 
@@ -130,11 +129,7 @@ async def register(context: Context, wanted: Registration) -> dict[str, Any]:
     shown: JsonObject = wanted.model_dump(exclude={"agents"}, exclude_none=True)
     offer = offer_of(runner_id, wanted.hostname, wanted.executor_profile, executor.type, wanted.tags or [])
     offer = replace(offer, needs_tag=wanted.require_matching_tags)
-    try:
-        await context.runners.register(runner_id, {"tags": [], **shown}, offer, await _own_agents(context, wanted))
-    except AgentNameTaken as error:
-        facts: JsonObject = {"agent_name": error.name, "existing_runner_id": error.runner_id}
-        raise refusal(HTTPStatus.CONFLICT, "agent_name_collision", str(error), **facts) from error
+    await context.runners.register(runner_id, {"tags": [], **shown}, offer, await _own_agents(context, wanted))
     return {
         "runner_id": runner_id,
         "poll_endpoint": "/runner/runs",
@@ -243,17 +238,12 @@ async def list_runners(context: Context) -> dict[str, Any]:
             "runner_id": name,
             "registered_at": None,
             "last_heartbeat": None,
-            "hostname": owner.host,
-            "project_dir": None,
-            "executor_profile": ", ".join(owner.serves),
-            "executor": {},
-            "tags": list(owner.tags),
-            "require_matching_tags": False,
+            **registration_of(owner),
             "status": "online",
             "seconds_since_heartbeat": None,
         }
         for name, owner in owners.items()
-        if owner.serves and not name.startswith(OLDER_OWNER)
+        if owner.serves and not context.runners.is_one(name)
     ]
     return {"runners": [*runners, *others]}
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,18 +12,28 @@ from pydantic import BaseModel, ConfigDict, Field
 from ao_protocol.events import Failure, Result
 from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.waiting import reasons_to_wait
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.submission import Accepted, NewRun
+from ao_runner.runs.waiting import reasons_to_wait
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.engine import ConstraintBroken
-from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, RunStatus
+from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
-from ao_server.shapes import failures_of, shown_contract, shown_result, shown_run, terminal_of
+from ao_server.shapes import (
+    STATUSES,
+    STOPPING,
+    STORED,
+    RunStatusName,
+    failures_of,
+    shown_contract,
+    shown_result,
+    shown_run,
+    terminal_of,
+)
 from ao_server.submission import RunBody, accepted, digest_of
 
 routes = APIRouter(prefix="/runs", tags=["Runs"])
@@ -37,11 +47,6 @@ IdempotencyKey = Annotated[
         description="A repetition of the request with this key is answered as the first one, and adds nothing.",
     ),
 ]
-StatusName = Literal["pending", "claimed", "running", "stopping", "completed", "failed", "stopped"]
-_STORED: Final[dict[str, RunStatus]] = {
-    "pending": "queued", "claimed": "running", "running": "running", "stopping": "running",
-    "completed": "completed", "failed": "failed", "stopped": "cancelled",
-}  # fmt: skip
 
 
 class Batch(BaseModel):
@@ -119,7 +124,7 @@ def _answer_to(store: Store, key: str | None, digest: str) -> list[Any] | None:
 class RunQuery(BaseModel):
     """The filters of a list of runs. All have to fit."""
 
-    status: StatusName | None = None
+    status: RunStatusName | None = None
     agent_name: str | None = None
     profile: str | None = None
     session_id: str | None = None
@@ -135,7 +140,7 @@ class RunQuery(BaseModel):
             "profile": self.profile, "session_id": self.session_id, "parent_session_id": self.parent_session_id
         }  # fmt: skip
         return RunFilter(
-            statuses=() if self.status is None else (_STORED[self.status],),
+            statuses=() if self.status is None else (STORED[self.status],),
             agent=self.agent_name,
             equal={name: value for name, value in names.items() if value is not None},
             text=self.text,
@@ -171,10 +176,10 @@ async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> dict[str, 
     def find(store: Store) -> JsonObject:
         state = found_run(store, run_id)
         terminal = terminal_of(store, run_id) if state.run.status not in OPEN_STATUSES else None
-        waiting = reasons_to_wait(store, store.runs.states_of(state.run.session_id))
+        reason = reasons_to_wait(store, store.runs.states_of(state.run.session_id)).get(run_id)
         return {
             **_shown(store, [state])[0],
-            "waiting": waiting.get(run_id),
+            "waiting": None if reason is None else reason.text,
             "failure": terminal.error.model_dump(exclude_none=True) if isinstance(terminal, Failure) else None,
             "output": shown_contract(store, state, terminal),
             "succeeded_by": store.runs.find_successor(run_id),
@@ -219,15 +224,14 @@ async def stopped(context: ServerContext, state: RunState) -> JsonObject:
     """Ask a run to stop and return what came of it."""
     before = await context.access.write(lambda store: cancel_run(store, state.run))
     context.access.notify()
-    after = {"queued": "stopped", "running": "stopping"}.get(str(before))
     answer: JsonObject = {"ok": True, "run_id": state.run.run_id, "session_id": state.run.session_id}
-    if after is None:
-        now = {"completed": "finished", "cancelled": "stopped"}.get(str(before), str(before))
-        return {**answer, "status": now, "message": f"Run has already ended: {now}"}
-    if after == "stopped":
-        return {**answer, "status": after, "message": "Run cancelled before execution"}
-    again: JsonObject = {"message": "Run is already being stopped"} if state.stop_wanted else {}
-    return {**answer, "status": after, **again}
+    if before == "queued":
+        return {**answer, "status": STATUSES["cancelled"].run, "message": "Run cancelled before execution"}
+    if before == "running":
+        again: JsonObject = {"message": "Run is already being stopped"} if state.stop_wanted else {}
+        return {**answer, "status": STOPPING.run, **again}
+    now = STATUSES[before or state.run.status].session
+    return {**answer, "status": now, "message": f"Run has already ended: {now}"}
 
 
 def found_run(store: Store, run_id: str) -> RunState:

@@ -128,9 +128,7 @@ async def stop_session(context: Context, session_id: SessionId) -> dict[str, Any
 
     states = await context.access.read(find)
     still_open = [state for state in states if state.run.status in OPEN_STATUSES]
-    if not still_open and (runner := context.runners.runner_of_idle(session_id)) is not None:
-        runner.idle_stops.add(session_id)
-        context.access.notify()
+    if not still_open and context.runners.stop_idle(session_id):
         message = "Stop command queued for idle session"
         return {"ok": True, "session_id": session_id, "status": "stopping", "message": message}
     if not still_open:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ao_protocol.errors import ErrorType
-from ao_runner.cli.waiting import is_patient
 from ao_runner.store.deliveries import GivenUp
 from ao_runner.store.records import RunFilter, RunLimit, RunState, timestamp
 from ao_runner.store.store import Store
@@ -58,7 +57,7 @@ def attention_of(store: Store) -> Attention:
     of_type = {row.run_id: row.state.run.error_type for row in failed}
     return Attention(
         asking=views_of(asking[:MOST_ASKING]),
-        waiting=[row for row in queued if row.waiting is not None and not is_patient(row.waiting)],
+        waiting=[row for row in queued if row.waiting is not None and not row.waiting.is_passing],
         contracts=[row for row in failed if of_type[row.run_id] in OF_CONTRACTS],
         lost=[row for row in failed if of_type[row.run_id] in OF_LOSSES],
         others=[row for row in failed if of_type[row.run_id] not in OF_CONTRACTS | OF_LOSSES],

@@ -30,8 +30,8 @@ _FIELDS: Final = {
     "parameters_schema": "input_schema", "output_schema": "output_schema", "default_output_schema": "output_schema",
     "output_format": "answer", "tags": "tags", "timeout_seconds": "timeout_seconds", **{name: name for name in TEXTS},
 }  # fmt: skip
-_VAGUE: Final = "is not valid under any of the given schemas"
-_PLACE: Final = re.compile(r"line (\d+), column \d+: ")
+_ALTERNATIVES: Final = frozenset({"anyOf", "oneOf"})
+"""Keywords whose problem says less than those of the alternatives beside it."""
 _STEP: Final = re.compile(r"\$\.([A-Za-z_]+)")
 
 
@@ -115,9 +115,8 @@ def checked_json(text: str) -> Verdict:
     try:
         value = parse_json(text)
     except NotInteroperable as error:
-        found = _PLACE.match(str(error))
-        message = f"not JSON: {error}" if found else str(error)
-        return Verdict(None, [Remark(ROOT, message, int(found[1]) if found else None)])
+        message = str(error) if error.line is None else f"not JSON: {error}"
+        return Verdict(None, [Remark(ROOT, message, error.line)])
     if not isinstance(value, dict):
         return Verdict(None, [Remark(ROOT, "expected a JSON object: { … }", 1)])
     return Verdict(value)
@@ -132,8 +131,8 @@ def checked_schema(text: str) -> Verdict:
     try:
         check_schema(verdict.value)
     except InvalidSchema as error:
-        told = {one.path for one in error.problems if not one.message.endswith(_VAGUE)}
-        clear = [one for one in error.problems if one.path not in told or not one.message.endswith(_VAGUE)]
+        told = {one.path for one in error.problems if one.keyword not in _ALTERNATIVES}
+        clear = [one for one in error.problems if one.path not in told or one.keyword not in _ALTERNATIVES]
         return Verdict(verdict.value, [_placed(one, lines) for one in clear])
     remarks = (one.partition(": ") for one in remarks_on(verdict.value))
     return Verdict(verdict.value, (), [Remark(path, said, lines.get(path)) for path, _, said in remarks])

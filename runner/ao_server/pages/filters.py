@@ -1,5 +1,6 @@
 """The filters of the lists of runs and sessions, as an address has them."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Final, Self
 from urllib.parse import urlencode
@@ -7,11 +8,10 @@ from urllib.parse import urlencode
 from fastapi import Depends, Request
 
 from ao_runner.store.records import RunFilter, RunStatus
+from ao_server.shapes import STATUSES
 
 ROWS: Final = 50
-STATUSES: Final[dict[str, RunStatus]] = {
-    "pending": "queued", "running": "running", "completed": "completed", "failed": "failed", "stopped": "cancelled",
-}  # fmt: skip
+STATUS_NAMES: Final[Mapping[str, RunStatus]] = {names.run: stored for stored, names in STATUSES.items()}
 MAX_CHARACTERS: Final = 200
 
 
@@ -47,7 +47,7 @@ class ListFilter:
     def of_store(self, *, only_last: bool = False) -> RunFilter:
         """Return the same for the store, with room for one run more than a page has."""
         return RunFilter(
-            statuses=(STATUSES[self.status],) if self.status else (),
+            statuses=(STATUS_NAMES[self.status],) if self.status else (),
             agent=self.agent or None,
             equal={"profile": self.profile} if self.profile else {},
             text=self.text or None,
@@ -62,7 +62,7 @@ def _filter_of(request: Request) -> ListFilter:
     status, before = query.get("status", ""), query.get("before", "")
     agent, profile, text = (query.get(name, "").strip()[:MAX_CHARACTERS] for name in ("agent", "profile", "text"))
     number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
-    return ListFilter(status if status in STATUSES else "", agent, profile, text, number)
+    return ListFilter(status if status in STATUS_NAMES else "", agent, profile, text, number)
 
 
 Filter = Annotated[ListFilter, Depends(_filter_of)]

@@ -20,7 +20,6 @@ from ao_runner.store.ownership import EVERY_PROFILE, Owner
 from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
-from ao_server.older_runners import OLDER_OWNER
 from ao_server.pages.rendering import page
 from ao_server.pages.streaming import list_stream
 from ao_server.problems import refusal
@@ -59,11 +58,13 @@ class WorkerRow:
     lease_seconds: float | None
     is_beside: bool
     """Whether it is the worker beside this server."""
+    is_older: bool
+    """Whether it is a runner of the older contract."""
 
     @property
     def can_drain(self) -> bool:
         """Whether it can be told to drain, and was not told."""
-        return not self.owner.drains and not self.name.startswith(OLDER_OWNER)
+        return not self.owner.drains and not self.is_older
 
 
 @routes.get("/ui/workers")
@@ -126,7 +127,7 @@ def _described(executor: Executor, check: bool, environ: Mapping[str, str]) -> t
 def _workers(context: ServerContext, store: Store) -> list[WorkerRow]:
     holds, leases = Counter(state.owner for state in store.runs.states("running")), store.workers.lease_seconds()
     return [
-        WorkerRow(name, owner, holds[name], leases.get(name), context.beside.is_it(owner))
+        WorkerRow(name, owner, holds[name], leases.get(name), context.beside.is_it(owner), context.runners.is_one(name))
         for name, owner in store.workers.living().items()
         if owner.serves
     ]
@@ -142,7 +143,7 @@ async def ask_to_drain(request: Request, context: Context, worker_id: WorkerId) 
 async def drain(context: Context, worker_id: WorkerId) -> RedirectResponse:
     """Let a worker finish its runs, take no other ones, and leave."""
     worker = await _found(context, worker_id)
-    if worker.name.startswith(OLDER_OWNER):
+    if worker.is_older:
         message = f"Runner {worker_id} speaks the older contract, which has no drain; send it away:"
         message += f" DELETE /runners/{quote(worker_id)}"
         raise refusal(HTTPStatus.CONFLICT, "older_runner", message)

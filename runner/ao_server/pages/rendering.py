@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from ao_runner.cli.printing import visible
+from ao_runner.odd_characters import visible
 from ao_runner.store.run_figures import RUNS_WITH_RESULTS
 
 STATIC: Final = Path(__file__).parent / "static"

@@ -16,7 +16,6 @@ from ao_protocol.contracts import InvalidSchema, Problem
 from ao_protocol.inputs import PROMPT_SCHEMA
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, parse_json
-from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry
 from ao_runner.store.agent_table import StoredAgent
@@ -83,7 +82,7 @@ async def start_run(request: Request, context: Context, name: AgentName) -> Resp
         errors |= {(option := str((one["loc"] or ("",))[0])): [_SAID.get(option, one["msg"])] for one in error.errors()}
     except HTTPException as error:
         errors = _errors(fields, error.detail)
-    except (RunnerError, CoordinatorUnavailable) as error:
+    except RunnerError as error:
         errors = {"": [str(error)]}
     return await _shown(request, context, agent, given, errors)
 

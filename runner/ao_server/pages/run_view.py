@@ -10,13 +10,13 @@ from pydantic import JsonValue
 from ao_protocol.events import Failure, Result, Terminal, UsageFigures
 from ao_protocol.short_text import Excerpt
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.waiting import reasons_to_wait
+from ao_runner.runs.waiting import WaitReason, reasons_to_wait
 from ao_runner.store.records import OPEN_STATUSES, RunState
 from ao_runner.store.store import Store
 from ao_server.pages.rendering import templates
 from ao_server.pages.requests import RequestView, views_of
 from ao_server.pages.timeline import asked_in, cut, in_one_line, pretty
-from ao_server.shapes import shown_contract, status_of_run, terminal_of
+from ao_server.shapes import names_of, shown_contract, terminal_of
 
 MOST_NODES: Final = 300
 MOST_LEVELS: Final = 12
@@ -29,7 +29,7 @@ class RunRow:
 
     state: RunState
     usage: UsageFigures | None = None
-    waiting: str | None = None
+    waiting: WaitReason | None = None
 
     @property
     def run_id(self) -> str:
@@ -39,7 +39,7 @@ class RunRow:
     @property
     def status(self) -> str:
         """The status, as clients see it."""
-        return status_of_run(self.state)
+        return names_of(self.state).run
 
     @property
     def is_open(self) -> bool:
@@ -131,7 +131,7 @@ def rows_of(store: Store, states: Sequence[RunState]) -> list[RunRow]:
     return [RunRow(state, usage.get(state.run.run_id), waiting.get(state.run.run_id)) for state in states]
 
 
-def waiting_of(store: Store, states: Sequence[RunState]) -> Mapping[str, str]:
+def waiting_of(store: Store, states: Sequence[RunState]) -> Mapping[str, WaitReason]:
     """Return why each queued run of a list waits, by run. Of further runs, some sessions are looked at."""
     queued = [state for state in states if state.run.status == "queued"]
     alone = [state for state in queued if state.run.mode == "start"]

@@ -11,7 +11,7 @@ from ao_runner.store.store import Store
 from ao_server.context import Context
 from ao_server.pages.attention import attention_of
 from ao_server.pages.errors import wants_html
-from ao_server.pages.filters import ROWS, STATUSES, Filter, ListFilter
+from ao_server.pages.filters import ROWS, STATUS_NAMES, Filter, ListFilter
 from ao_server.pages.rendering import page
 from ao_server.pages.run_view import rows_of
 from ao_server.pages.streaming import list_stream
@@ -59,7 +59,7 @@ def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:
         "wanted": wanted,
         "rows": rows_of(store, states[:ROWS]),
         "older": states[ROWS - 1].number if len(states) > ROWS else None,
-        "counts": {shown: counts.get(stored, 0) for shown, stored in STATUSES.items()},
+        "counts": {name: counts.get(stored, 0) for name, stored in STATUS_NAMES.items()},
         "total": sum(counts.values()),
         "in_need": [] if wanted.is_set else attention_of(store).rows,
         "most_in_need": MOST_IN_NEED,
@@ -73,6 +73,6 @@ def _sessions(store: Store, wanted: ListFilter) -> dict[str, Any]:
         "wanted": wanted,
         "rows": rows_of(store, states[:ROWS]),
         "older": states[ROWS - 1].number if len(states) > ROWS else None,
-        "statuses": list(STATUSES),
+        "statuses": list(STATUS_NAMES),
         "agents": [agent.name for agent in store.agents.all()],
     }

@@ -18,7 +18,7 @@ from ao_server.context import ServerContext
 from ao_server.event_log import EventPosition, LoggedEvent, events_after
 from ao_server.pages.rendering import can_act, fragment
 from ao_server.pages.timeline import entry_of, with_joined_pieces
-from ao_server.shapes import status_of_run
+from ao_server.shapes import names_of
 
 BETWEEN_LISTS_SECONDS: Final = 0.5
 LOOK_SECONDS: Final = 1.0
@@ -63,7 +63,7 @@ async def timeline_stream(
         by_id = {state.run.run_id: state for state in states}
         entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
         html = "".join(entry.html for entry in with_joined_pieces(entries))
-        now = [(state.run.run_id, status_of_run(state), state.attempt) for state in every]
+        now = [(state.run.run_id, names_of(state).run, state.attempt) for state in every]
         lines = [event.line.encode(errors="replace") for event in events]
         if now != progress or any(events_of_types(lines, SHOWN_IN_HEADS)):
             html += head(store, states)

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 
 from ao_conformance.reports.pages import html_text
-from ao_conformance.reports.transcript import visible
+from ao_conformance.reports.transcript_rows import visible
 from ao_conformance.verdict import SuiteResult
 from tests.conformance.reports.results import HOSTILE, every_verdict, hostile_results, result_with, small_result
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ao_conformance.reports import REPORT_KINDS, terminal_text
 from ao_conformance.reports.overview import headline, looked_at_in, overview_of
-from ao_conformance.verdict import INTERRUPTED, Finding, SuiteResult, TranscriptEntry, Verdict
+from ao_conformance.verdict import Finding, Reason, SuiteResult, TranscriptEntry, Verdict
 from tests.conformance.reports.results import small_result
 
 CODE = Finding("AOX-108", "exit 0", "exit 2")
@@ -61,7 +61,7 @@ def test_an_interrupted_run_is_no_pass_in_any_report() -> None:
     small = small_result()
     kept, unplayed = (
         replace(small.vectors[1]),
-        replace(small.vectors[0], verdict=Verdict.NOT_APPLICABLE, findings=(), reason=INTERRUPTED),
+        replace(small.vectors[0], verdict=Verdict.NOT_APPLICABLE, findings=(), reason=Reason.INTERRUPTED),
     )
     result = replace(small, vectors=(kept, unplayed), requirements=(small.requirements[1],))
 
@@ -76,14 +76,14 @@ def test_an_interrupted_run_is_no_pass_in_any_report() -> None:
 
 def test_what_failed_before_an_interrupt_is_decided() -> None:
     small = small_result()
-    result = replace(small, vectors=(small.vectors[0], replace(small.vectors[1], reason=INTERRUPTED)))
+    result = replace(small, vectors=(small.vectors[0], replace(small.vectors[1], reason=Reason.INTERRUPTED)))
 
     assert (result.verdict, result.exit_code) == (Verdict.FAIL, 130)
 
 
 def test_where_nothing_was_played_the_suite_did_not_fail() -> None:
     small = small_result()
-    reasons = ["resume is not declared", "it belongs to the level standard", "resume is not declared"]
+    reasons = ["resume is not declared", Reason.ABOVE_LEVEL, "resume is not declared"]
     unplayed = [
         replace(small.vectors[1], id=f"v{number}", verdict=Verdict.NOT_APPLICABLE, reason=reason)
         for number, reason in enumerate(reasons)

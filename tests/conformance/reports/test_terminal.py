@@ -76,8 +76,7 @@ def test_what_could_not_be_judged_is_told_once_with_the_requirements_that_it_was
 
 def test_an_executor_that_started_no_tool_is_told_how_to_allow_them() -> None:
     small = small_result()
-    reason = "the moment event:tool_started never came"
-    unseen = replace(small.vectors[-1], verdict=Verdict.NOT_APPLICABLE, reason=reason, findings=())
+    unseen = replace(small.vectors[-1], verdict=Verdict.NOT_APPLICABLE, unreached="event:tool_started", findings=())
 
     text = terminal_text(replace(small, vectors=(*small.vectors[:-1], unseen)))
 

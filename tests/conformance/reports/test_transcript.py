@@ -1,6 +1,6 @@
 """The part of a transcript that explains a finding."""
 
-from ao_conformance.reports.transcript import Row, excerpt, transcript_rows
+from ao_conformance.reports.transcript_rows import Row, excerpt, transcript_rows
 from ao_conformance.verdict import TranscriptEntry
 
 

@@ -18,6 +18,8 @@ from tests.faults.worker.working import until
 from tests.postgres_server import PostgresServer, Standby, require_server
 from tests.process.runner.postgres.acting import ao_at
 
+pytestmark = pytest.mark.slow  # each case has a primary and a standby, and lasts longer than a lease
+
 
 @pytest.fixture
 def primary() -> Iterator[PostgresServer]:

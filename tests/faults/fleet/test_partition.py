@@ -16,6 +16,8 @@ from tests.faults.fleet.networks import SERVER, Network
 from tests.faults.worker.working import until
 from tests.postgres_server import PostgresServer, require_server
 
+pytestmark = pytest.mark.slow  # each case has hosts with networks of their own, and lasts longer than a lease
+
 
 @pytest.fixture
 def network() -> Iterator[Network]:

@@ -4,6 +4,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.store import Store
@@ -11,6 +12,8 @@ from tests.faults.fleet.hosts import Fleet, Host, await_end, broken_promises
 from tests.faults.worker.working import until
 from tests.postgres_server import PostgresServer, require_server
 from tests.process.runner.postgres.acting import ao_at
+
+pytestmark = pytest.mark.slow  # a worker beside a query that lasts, twice
 
 WEEKS = 20
 PRUNE = ("store", "prune", "--older-than", "30d", "--json")

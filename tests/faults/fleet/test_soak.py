@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.faults.fleet.soak import Fault, soak
 from tests.postgres_server import require_server
+
+pytestmark = pytest.mark.slow  # repetition: kills at random
 
 
 def test_no_run_is_lost_or_doubled_when_a_worker_and_the_server_are_killed(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ def test_a_line_of_100_megabytes_is_left_out_and_told(tmp_path: Path) -> None:
     assert run.memory_bytes < MUCH
 
 
+@pytest.mark.slow  # a gigabyte
 def test_of_a_gigabyte_on_stderr_the_end_is_kept(tmp_path: Path) -> None:
     run = run_measured(tmp_path, "writes_stderr_without_end", {"prompt": "x", "megabytes": 1000})
 
@@ -29,7 +30,7 @@ def test_of_a_gigabyte_on_stderr_the_end_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "events",
-    [pytest.param(30_000, id="thousands"), pytest.param(1_000_000, id="a million")],
+    [pytest.param(30_000, id="thousands"), pytest.param(1_000_000, id="a million", marks=pytest.mark.slow)],
 )
 def test_of_a_flood_of_events_each_arrives_once(events: int, tmp_path: Path) -> None:
     run = run_measured(tmp_path, "floods_events", {"prompt": "x", "events": events})

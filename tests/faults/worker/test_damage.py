@@ -19,8 +19,11 @@ MEBIBYTE = 1 << 20
 
 
 def is_large(folder: Path) -> bool:
-    """Return whether there is something in the file, and not only in its log."""
-    return (folder / FILE).exists() and (folder / FILE).stat().st_size > 2 * MEBIBYTE
+    """Return whether there is something in the file, and a later write to its log shows that the file is whole."""
+    file, log = folder / FILE, folder / f"{FILE}-wal"
+    if not file.exists() or file.stat().st_size < 2 * MEBIBYTE:
+        return False
+    return log.stat().st_mtime_ns > file.stat().st_mtime_ns
 
 
 def tear_the_end(folder: Path) -> None:

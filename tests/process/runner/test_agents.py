@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ao_protocol.contracts.validation import vetted_document
+from ao_protocol.contracts.vetting import vetted_document
 from ao_runner.agents import Agent, AgentFailed, Event
 from ao_runner.errors import RunnerError
 from ao_runner.store.sqlite_store import SqliteStore

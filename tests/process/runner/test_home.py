@@ -7,6 +7,8 @@ import pytest
 
 from tests.process.runner.cli.calling import SECONDS, Ao
 
+pytestmark = pytest.mark.thorough  # each test starts many processes
+
 QUEUE = ("submit", "agent.yaml", "-p", "x", "--profile", "echo")
 COMMANDS = (("run", "agent.yaml", "-p", "x", "--executor", "echo"), QUEUE, ("worker", "--until-idle"))
 
@@ -36,7 +38,6 @@ def test_nothing_in_the_home_is_open_to_others(tmp_path: Path) -> None:
     assert open_to_others(home) == []
 
 
-@pytest.mark.slow
 def test_a_home_that_others_can_write_is_repaired_and_told_once(tmp_path: Path) -> None:
     ao, home = Ao(tmp_path), tmp_path / "elsewhere"
     ao.write("agent.yaml", "name: agent\n")

@@ -13,6 +13,8 @@ from tests.process.executors.driver import installed
 from tests.process.runner.cli.calling import Ao
 from tests.process.runner.performing import MINIATURES, Performed, perform
 
+pytestmark = pytest.mark.thorough  # each test performs runs
+
 BASH = MINIATURES / "ao-bash-exec"
 ECHO = Path(installed("ao-echo-exec"))
 SCRIPTED = Path(installed("ao-scripted-exec"))

@@ -53,7 +53,14 @@ class Served:
                 str(self.port),
                 *self.arguments,
             ],
-            env={**os.environ, "AO_HOME": str(self.home), "AO_STORE": "local", **self.environ},
+            # Unbuffered, as in many containers.
+            env={
+                **os.environ,
+                "AO_HOME": str(self.home),
+                "AO_STORE": "local",
+                "PYTHONUNBUFFERED": "1",
+                **self.environ,
+            },
             stderr=self._log,
             cwd=self.folder,
         )

@@ -196,8 +196,14 @@ Look = Callable[[Served, Store, str, str], object]
     ("is_busy", "is_time"),
     [
         (True, lambda server, _store, _parent, child: server.run(child)["completed_at"]),
-        (True, lambda _server, store, parent, _child: store.deliveries.all("callback", parent, 10)),
-        (False, lambda server, _store, parent, _child: len(turns(server, parent)) >= 2),
+        pytest.param(
+            True,
+            lambda _server, store, parent, _child: store.deliveries.all("callback", parent, 10),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            False, lambda server, _store, parent, _child: len(turns(server, parent)) >= 2, marks=pytest.mark.slow
+        ),
     ],
     ids=["at the end of a child", "while a callback waits", "when a resume is queued"],
 )
@@ -222,6 +228,7 @@ def test_each_child_is_told_once_over_a_kill(serve: Serve, place: StorePlace, is
     assert waiting(again, parent) == []
 
 
+@pytest.mark.slow  # 28 runs, two servers; test_webhooks.py has two servers, too
 def test_two_servers_of_one_database_tell_each_child_once(serve: Serve, postgres: Any, tmp_path: Any) -> None:
     url = postgres.new_database()
     servers = [serve(home=tmp_path / name, store=url) for name in ("one", "two")]

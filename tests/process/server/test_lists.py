@@ -56,7 +56,7 @@ async def asking(place: StorePlace) -> AsyncIterator[httpx.AsyncClient]:
     access = StoreAccess(place, "server")
     hosting = Hosting(place.home, {}, str(place.home), None)
     app, _ = build_application(
-        access, hosting, GatePolicy(None), ReceiverPolicy(allows_private=True), WorkerBeside((), {})
+        access, hosting, GatePolicy(None), ReceiverPolicy(allows_private=True), WorkerBeside((), {}, 10, print)
     )
     async with access, httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ao") as client:
         yield client

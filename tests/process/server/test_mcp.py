@@ -16,7 +16,7 @@ from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ao_runner.coordinators.http.transport import Exchange, Timing
-from ao_runner.orchestrator.tools import CoordinatorClient
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Session, timestamp
 from tests.process.runner.orchestrator.calling import client_at, told
@@ -49,7 +49,9 @@ async def over_stdio(url: str, token: str | None = None) -> AsyncIterator[Client
         yield session
 
 
-TRANSPORTS = pytest.mark.parametrize("connect", [over_http, pytest.param(over_stdio, marks=pytest.mark.slow)])
+TRANSPORTS = pytest.mark.parametrize("connect", [over_http, over_stdio])
+TRANSPORTS_AGAIN = pytest.mark.parametrize("connect", [over_http, pytest.param(over_stdio, marks=pytest.mark.slow)])
+"""For tests of what has nothing to do with the transport, which another test shows to work."""
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ async def test_a_client_lists_starts_and_resumes_agents_under_contracts(server: 
         assert resumed == {"session_id": session_id, "result_text": "Yes.", "result_data": None}
 
 
-@TRANSPORTS
+@TRANSPORTS_AGAIN
 async def test_a_client_starts_an_agent_without_waiting_and_stops_it(server: Served, connect: Connect) -> None:
     async with connect(server.url, None) as session:
         start = {"agent_name": "waiting", "parameters": HI, "mode": "async_poll"}
@@ -112,7 +114,7 @@ async def test_what_cannot_be_started_is_told_and_queues_nothing(serve: Serve) -
     assert server.client.get("/runs").json()["runs"] == []
 
 
-@TRANSPORTS
+@TRANSPORTS_AGAIN
 async def test_a_server_with_tokens_serves_its_clients(serve: Serve, connect: Connect) -> None:
     server = serve("--token", "--no-worker")
     tokens = json.loads((server.home / "server" / "tokens.json").read_text())

@@ -139,7 +139,6 @@ def test_a_report_about_another_attempt_is_refused(runner: Runner) -> None:
     assert runner.report(run, "completed", attempt=run["attempt"]).status_code == 200
 
 
-@pytest.mark.slow
 def test_a_posted_result_survives_a_killed_server(serve: Serve, place: StorePlace) -> None:
     server = without_worker(serve, place)
     run = (runner := Runner(server)).begun()
@@ -216,7 +215,6 @@ def test_runs_of_any_worker_are_listed_in_the_older_vocabulary_in_pages(served: 
     assert pages == [*([row] for row in rows[1:]), []]
 
 
-@pytest.mark.slow
 def test_a_client_follows_all_sessions(serve: Serve) -> None:
     server = serve("--no-worker")
     server.add_agent(json.loads((EXAMPLES / "echo/blueprint.json").read_text()))
@@ -251,7 +249,6 @@ def test_a_client_follows_all_sessions(serve: Serve) -> None:
     }
 
 
-@pytest.mark.slow
 def test_agents_of_a_runner_are_listed_as_long_as_its_lease(serve: Serve, place: StorePlace) -> None:
     server = without_worker(serve, place)
     agents = [{"name": "own", "command": "work"}]
@@ -265,7 +262,6 @@ def test_agents_of_a_runner_are_listed_as_long_as_its_lease(serve: Serve, place:
     assert ">own<" not in server.client.get("/ui/agents", headers={"accept": "text/html"}).text
 
 
-@pytest.mark.slow
 def test_a_runner_that_requires_matching_tags_is_handed_out_only_such_runs(serve: Serve, place: StorePlace) -> None:
     server = without_worker(serve, place)
     more = {"tags": ["gpu"], "require_matching_tags": True}

@@ -15,13 +15,15 @@ WAITING = "/stream$|/sse/|/worker/(claim|orders)$|^/runner/runs$"
 """Calls whose answer waits for something."""
 
 
-@pytest.mark.slow
-def test_no_generated_request_is_answered_otherwise_than_documented(serve: Serve, tmp_path: Path) -> None:
+@pytest.mark.parametrize("examples", ["1", pytest.param("25", marks=pytest.mark.slow)])
+def test_no_generated_request_is_answered_otherwise_than_documented(
+    serve: Serve, tmp_path: Path, examples: str
+) -> None:
     server = serve("--no-worker")
     found = subprocess.run(
         [
             Path(sys.executable).with_name("schemathesis"), "run", f"{server.url}/openapi.json", "--no-color",
-            "--max-examples", "25", "--seed", "1", "--exclude-checks", EXCLUDED,
+            "--max-examples", examples, "--seed", "1", "--exclude-checks", EXCLUDED,
             "--exclude-path-regex", "/stream$|^/sse/",
         ],
         capture_output=True, text=True, cwd=tmp_path, check=False,

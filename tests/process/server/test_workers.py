@@ -130,7 +130,6 @@ def test_a_stop_reaches_a_worker_behind_the_server(server: Served, start_worker:
     assert server.ended(run["run_id"])["status"] == "stopped"
 
 
-@pytest.mark.slow
 def test_a_session_is_resumed_where_it_was_begun(server: Served, start_worker: StartWorker, tmp_path: Path) -> None:
     told = tmp_path / "told"
     told.touch()
@@ -195,7 +194,6 @@ def test_a_bad_call_of_a_worker_is_refused(share: Serve, name: str, fields: dict
     call(server, "leave")
 
 
-@pytest.mark.slow
 def test_a_run_that_names_no_folder_uses_that_of_its_worker(
     serve: Serve, place: StorePlace, start_worker: StartWorker, tmp_path: Path
 ) -> None:

@@ -16,7 +16,6 @@ NO_RETRY = {"max_api_retries": 0}
 KEY = "sk-ant-canary-1234"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "error_type"),
     [
@@ -34,21 +33,19 @@ def test_a_bad_request_is_told_by_what_is_bad(
     assert (run.error["type"], run.error["side_effects"], run.exit_code) == (error_type, "none", 1)
 
 
-@pytest.mark.slow
 def test_a_key_that_cannot_be_sent_is_the_callers_to_correct(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "Hi.", "repeat": "forever"}, satisfied=False, env={"ANTHROPIC_API_KEY": "sk-ant-…"})
     error = claude.run().error
     assert (error["type"], error["origin"], error["retryable"]) == ("authentication_failed", "caller", False)
 
 
-@pytest.mark.slow
 def test_a_prompt_that_the_cli_counts_as_too_long_is_told_as_such(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "Hi.", "repeat": "forever"}, satisfied=False)
     error = claude.run(parameters={"prompt": "word " * 1_500_000}).error
     assert (error["type"], error["origin"]) == ("context_window_exceeded", "caller")
 
 
-@pytest.mark.parametrize("status", [pytest.param(400, marks=pytest.mark.slow), 401, 429])
+@pytest.mark.parametrize("status", [400, 401, 429])
 def test_what_the_api_says_of_an_error_is_in_the_failure(start_claude: StartClaude, status: int) -> None:
     said = f"Workspace ws-7 is paused; the key was {KEY}."
     answer = {"status": status, "error": {"message": said}, "repeat": "forever"}
@@ -150,7 +147,6 @@ def test_a_cli_that_is_killed_is_a_retryable_failure(start_claude: StartClaude, 
     assert (run.error["type"], run.error["retryable"], run.exit_code) == ("internal_error", True, 75)
 
 
-@pytest.mark.slow
 def test_a_line_of_the_cli_that_only_looks_like_json_is_passed_over(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "Hello"})
     talkative = claude.home / "claude-talkative"

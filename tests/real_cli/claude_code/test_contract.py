@@ -31,7 +31,6 @@ def test_an_invalid_answer_is_asked_for_again_in_the_same_conversation(start_cla
     assert "- $.severity: 'critical' is not one of ['low', 'high']" in second.last_user_text
 
 
-@pytest.mark.slow
 def test_an_answer_that_is_cut_off_is_not_asked_for_again(start_claude: StartClaude) -> None:
     # The CLI itself lets the model go on three times before it gives up.
     claude = start_claude({"text": '{"severity": ', "stop_reason": "max_tokens", "repeat": 4})
@@ -40,7 +39,6 @@ def test_an_answer_that_is_cut_off_is_not_asked_for_again(start_claude: StartCla
     assert run.exit_code == 1
 
 
-@pytest.mark.slow
 def test_an_answer_that_is_cut_off_and_then_continued_is_one_answer(start_claude: StartClaude) -> None:
     claude = start_claude({"text": '{"severity": ', "stop_reason": "max_tokens"}, {"text": '"low"}'})
     run = claude.run(agent_blueprint=agent(output_schema=SEVERITY_SCHEMA))

@@ -63,7 +63,6 @@ def test_a_model_that_only_talks_is_asked_again_in_the_loop(start_claude: StartC
     assert "## Required Schema" in reprompt
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("AOX-178")
 def test_a_provider_that_gives_up_is_one_answer_that_does_not_fit(start_claude: StartClaude) -> None:
     # The CLI lets the model try five times before it gives up.
@@ -125,7 +124,6 @@ def test_a_schema_that_the_cli_refuses_all_the_same_is_told_with_what_to_do(star
     assert "use the strategy system_prompt" in run.error["message"]
 
 
-@pytest.mark.slow
 def test_a_session_that_was_native_can_be_resumed(start_claude: StartClaude) -> None:
     claude = start_claude(given({"severity": "low"}), given({"severity": "high"}))
     first = claude.run(output_schema=SEVERITY_SCHEMA, output_schema_options=NATIVE)

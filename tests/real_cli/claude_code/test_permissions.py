@@ -59,7 +59,6 @@ def test_a_call_happens_only_if_a_person_allows_it(
     assert of_type(events, "result")["result_text"] == "So be it."
 
 
-@pytest.mark.slow
 def test_an_answer_for_the_session_is_asked_for_once(start_claude: StartClaude) -> None:
     again = {"content": [{"type": "tool_use", "id": "toolu_2", "name": "Bash", "input": {"command": "touch more"}}]}
     claude = start_claude(CALL, again, {"text": "Both."})
@@ -94,7 +93,7 @@ def test_a_parked_call_is_met_again_by_another_process(start_claude: StartClaude
     assert (claude.home / "made").exists() is is_made
 
 
-@pytest.mark.slow  # it waits for half a minute
+@pytest.mark.slow  # waits for half a minute
 def test_answers_to_a_session_that_waits_for_none_end_the_run(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "Hello."})
     session = claude.run().of_type("session_bound")[0]["executor_session_id"]

@@ -5,7 +5,6 @@ import pytest
 from tests.real_cli.claude_code.conftest import StartClaude
 
 
-@pytest.mark.slow
 def test_a_version_2_resume_finds_its_session_by_the_runners_id(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "One."}, {"text": "Two."})
     claude.run(schema_version="2.2")

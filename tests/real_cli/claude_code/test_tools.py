@@ -176,7 +176,6 @@ def test_no_variable_of_the_executor_gets_into_what_a_blueprint_says_of_a_server
     assert json.loads((tmp_path / "notes").read_text()) == [texts, "${ANTHROPIC_API_KEY} ${HOME}"]
 
 
-@pytest.mark.slow
 def test_a_server_that_was_started_may_have_changed_something(start_claude: StartClaude, tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(MCP_SERVER)
     started = {"command": sys.executable, "args": [str(tmp_path / "server.py")], "env": {"SUFFIX": "!"}}
@@ -193,7 +192,6 @@ def test_a_server_that_was_started_may_have_changed_something(start_claude: Star
     ]
 
 
-@pytest.mark.slow
 def test_an_mcp_server_behind_a_url_gets_its_headers(start_claude: StartClaude) -> None:
     with mcp_over_http(key="k1 ${HOME}") as url:
         server = {"type": "http", "url": url, "headers": {"x-key": "k1 ${HOME}"}}

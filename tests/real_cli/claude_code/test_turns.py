@@ -67,7 +67,6 @@ BACKGROUND = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "notified"),
     [({}, []), ({"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": ""}, [{"text": "It is done."}])],

@@ -88,7 +88,7 @@ def test_a_requirement_is_found_by_its_id() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        pytest.param("aox-016", r"no requirement 'aox-016'; near to it are AOX-016, ", id="in small letters"),
+        pytest.param("aox0016", r"no requirement 'aox0016'; near to it are AOX-", id="in small letters"),
         pytest.param("AOX191", r"no requirement 'AOX191'; near to it are AOX-191$", id="without its hyphen"),
         pytest.param("flush", r"no requirement 'flush'; ids look like AOX-016$", id="no id at all"),
     ],

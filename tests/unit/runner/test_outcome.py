@@ -8,7 +8,6 @@ import pytest
 from ao_protocol.errors import ExitCode
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_runner.runs.outcome import (
-    WORKING_FOLDER,
     Cause,
     ProcessEnded,
     disagreement,
@@ -23,8 +22,8 @@ def ended(exit_code: int | None, cause: Cause | None = None, **facts: Any) -> Fa
     return ended_without_terminal(ProcessEnded(exit_code, cause, **facts))
 
 
-def cannot_start(number: int, doing: str = "") -> Failure:
-    return not_started("/x", OSError(number, "No"), doing)
+def cannot_start(number: int, doing: str = "", *, is_of_folder: bool = False) -> Failure:
+    return not_started("/x", OSError(number, "No"), doing, is_of_folder=is_of_folder)
 
 
 SIGNALLED = {"was_signalled": True}
@@ -41,7 +40,8 @@ KILLED = {**SIGNALLED, "was_killed": True}
         pytest.param(cannot_start(errno.ENOEXEC), "executor_not_found", "none", "environment", False, id="no program"),
         pytest.param(cannot_start(errno.EMFILE), "resource_exhausted", "none", "environment", True, id="no files"),
         pytest.param(
-            cannot_start(errno.ENOENT, WORKING_FOLDER), "workspace_error", "none", "environment", False, id="no folder"
+            cannot_start(errno.ENOENT, "its folder", is_of_folder=True),
+            "workspace_error", "none", "environment", False, id="no folder",
         ),
         pytest.param(ended(0), "missing_terminal", "possible", "executor", False, id="left with 0"),
         pytest.param(ended(1), "missing_terminal", "possible", "executor", False, id="left with 1"),

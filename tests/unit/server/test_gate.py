@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any
 
-from ao_server.gate import MOST_REQUESTS, Gate, GatePolicy, Message
+from ao_runner.connections import Message
+from ao_server.gate import MOST_REQUESTS, Gate, GatePolicy
 
 TOKEN = "a" * 32
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ao_protocol.short_text import Excerpt
-from ao_runner.cli.printing import visible
+from ao_runner.odd_characters import visible
 from ao_server.pages.rendering import templates, verbatim
 from ao_server.pages.run_view import duration, money, tokens
 from ao_server.pages.timeline import cut, in_one_line

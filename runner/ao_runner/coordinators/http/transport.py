@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from ao_protocol.addresses import NO_ADDRESS, shown_address, without_credentials
+from ao_protocol.addresses import Address, shown_address, without_credentials
 from ao_protocol.short_text import shorten_line
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Refused
@@ -334,7 +334,7 @@ def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         httpx.URL(url)
-        is_clear = shown_address(url) != NO_ADDRESS  # else an error could show the password
+        is_clear = Address.parse(url) is not None  # else an error could show the password
         return is_clear and parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except (ValueError, httpx.InvalidURL):
         return False

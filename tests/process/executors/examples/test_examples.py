@@ -149,12 +149,12 @@ def test_an_agent_in_bash_that_fails_is_a_failure(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # the whole suite; .ci/run plays it with one example
 def test_the_suite_lets_every_example_pass(example: str) -> None:
     assert_passes_core(example)
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # the whole suite
 def test_the_suite_lets_the_one_that_asks_a_model_pass() -> None:
     skip_without("node", "the node-model example")
     assert_passes_core(str(NODE_MODEL))

@@ -91,7 +91,6 @@ def test_what_was_read_leniently_is_told(agent: Ao) -> None:
     assert "! read leniently: a comma behind the last member" in called.stderr
 
 
-@pytest.mark.slow
 def test_a_contract_holds_for_a_resume_where_it_is_given_again(agent: Ao) -> None:
     answers = ['{"n": 1}', "free text", '{"n": 2}']
     first = play(agent, "--output-schema", "schema.json", answers=answers)

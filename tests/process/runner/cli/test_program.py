@@ -125,7 +125,6 @@ def test_the_versions_are_told(ao: Ao) -> None:
     assert ao("version").stdout == f"ao {versions['version']} (protocol 3.0)\n" == ao("--version").stdout
 
 
-@pytest.mark.slow
 def test_the_reference_names_every_command_and_option(ao: Ao) -> None:
     docs = Path(__file__).parents[4] / "docs"
     reference = "".join(page.read_text() for page in docs.glob("*.md"))

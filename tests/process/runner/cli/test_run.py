@@ -329,7 +329,6 @@ def test_a_session_of_a_script_wants_a_script_again(ao: Ao) -> None:
     assert "Add --model-script FILE" in without.stderr
 
 
-@pytest.mark.slow
 def test_a_reader_that_reads_nothing_holds_up_no_time_limit(ao: Ao) -> None:
     flood = miniature("floods_events")
     argv = ao.argv(

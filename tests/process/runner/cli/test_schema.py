@@ -198,7 +198,6 @@ def test_names_can_be_completed(command: str, expected: str, schemas: Ao) -> Non
     assert completed.stdout.startswith(expected)
 
 
-@pytest.mark.slow
 def test_every_command_on_the_page_works(ao: Ao) -> None:
     page = (DOCS / "named-schemas.md").read_text(encoding="utf-8")
     shutil.copytree(DOCS / "examples" / "release-notes", ao.folder, dirs_exist_ok=True)
@@ -222,7 +221,6 @@ def test_every_command_on_the_page_works(ao: Ao) -> None:
     assert "✓ release-note-2 added" in done.stdout
 
 
-@pytest.mark.slow
 def test_the_page_names_every_command_and_option(ao: Ao) -> None:
     page = (DOCS / "named-schemas.md").read_text(encoding="utf-8")
 

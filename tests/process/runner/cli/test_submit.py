@@ -129,7 +129,6 @@ def test_a_worker_plays_the_script_that_was_submitted_though_its_files_are_gone(
     assert environment["HOME"] == str(ao.folder / "ao-home" / "model-script-home")
 
 
-@pytest.mark.slow
 def test_the_real_executor_asks_the_simulated_model(scripted: Ao) -> None:
     pytest.importorskip("claude_agent_sdk")
     scripted("submit", "agent.yaml", "-p", "x", "--model-script", "script.yaml")

@@ -42,7 +42,6 @@ def test_what_a_run_does_is_told_by_its_last_event_that_says_so(lines: tuple[str
     assert doing(lines) == told
 
 
-@pytest.mark.slow
 def test_what_runs_and_waits_is_shown_with_its_worker(ao: Ao) -> None:
     for prompt in ("first", "second"):
         ao("submit", "agent.yaml", "-p", prompt, "--profile", miniature("works_for_ever"))

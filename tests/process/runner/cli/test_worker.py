@@ -24,6 +24,7 @@ def test_it_shows_what_it_does_and_no_secret(ao: Ao) -> None:
         rest = worker.communicate(timeout=SECONDS)[1]
 
     assert worker.returncode == 0
+    assert (begins["coordinator"], begins["store"]) == ("store", "local")
     lines = [json.loads(line) for line in rest.splitlines()]
     began, ended = (next(line for line in lines if line["event"] == event) for event in ("run begins", "run ended"))
     for told in (began, ended):
@@ -46,6 +47,9 @@ def test_it_shows_what_it_does_and_no_secret(ao: Ao) -> None:
             ["--profile", "plain", "--coordinator", "http://127.0.0.1:9"],
             "it cannot be started: No such file or directory",
             id="the type that a server is told",
+        ),
+        pytest.param(
+            ["--coordinator", "local"], "the queue in --store is called store", id="the store by another word"
         ),
         pytest.param(["--profile", "~nobody-of-that-name/x.yaml"], "~nobody-of-that-name", id="a folder of nobody"),
     ],

@@ -248,7 +248,7 @@ class OlderServeDriver(ServeDriver):
 
 
 DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {
-    "local": StoreDriver,
+    "store": StoreDriver,
     "http": HttpDriver,
     "stdout": StdoutDriver,
 }

@@ -441,7 +441,6 @@ async def test_a_run_whose_name_fits_in_no_address_is_told_and_left_alone(name: 
             assert (await the_run(coordinator)).key == KEY
 
 
-@pytest.mark.slow
 @pytest.mark.thorough
 async def test_a_server_that_says_the_same_to_each_poll_at_once_is_not_polled_without_a_pause() -> None:
     async with ForeignCoordinator() as server:

@@ -14,8 +14,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ao_runner.coordinators.http import Timing
 from ao_runner.coordinators.http.transport import Exchange
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient, Timeouts
 from ao_runner.orchestrator.serving import OrchestratorServer
-from ao_runner.orchestrator.tools import TOOLS, Caller, CoordinatorClient, Timeouts
+from ao_runner.orchestrator.tools import TOOLS, Caller
 from tests.process.runner.orchestrator.small_coordinator import SmallCoordinator
 
 QUICK = Timeouts(first_pause_seconds=0.01, longest_pause_seconds=0.02, sync_seconds=10)

@@ -49,7 +49,7 @@ def hosting(
 @pytest.mark.parametrize(
     ("coordinator", "blueprint", "known"),
     [
-        pytest.param("local", ASKING, {}, id="no http coordinator"),
+        pytest.param("store", ASKING, {}, id="no http coordinator"),
         pytest.param(COORDINATOR, {"name": "helper"}, {}, id="nobody asks for it"),
         pytest.param(COORDINATOR, ASKING, {SERVER: "http://elsewhere/mcp"}, id="given"),
     ],

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from mcp.client.client import Client
 
+from ao_runner.orchestrator.coordinator_client import Timeouts
 from ao_runner.orchestrator.serving import MOST_CONNECTIONS, CannotHost, OrchestratorServer
-from ao_runner.orchestrator.tools import Timeouts
 from tests.process.runner.orchestrator.calling import client_at, hosted, mcp_agent, play, told
 from tests.process.runner.orchestrator.small_coordinator import SmallCoordinator
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_runner.orchestrator.tools import MOST_HELD, Timeouts
+from ao_runner.orchestrator.coordinator_client import MOST_HELD, Timeouts
 from tests.process.runner.orchestrator.calling import Agent, with_agent
 from tests.process.runner.orchestrator.small_coordinator import SmallCoordinator
 

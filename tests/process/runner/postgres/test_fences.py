@@ -144,7 +144,6 @@ def jumping(tmp_path_factory: pytest.TempPathFactory) -> str:
     return build_jumping_clock(tmp_path_factory.mktemp("clock"))
 
 
-@pytest.mark.slow
 def test_workers_whose_clocks_are_wrong_lose_no_run_and_take_none_away(ao: Ao, place: StorePlace, jumping: str) -> None:
     wrong = {"LD_PRELOAD": jumping}
     with working(ao, place.url, "--lease", "2"), working(ao, place.url, "--lease", "2", **wrong):

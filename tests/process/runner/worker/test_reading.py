@@ -91,7 +91,6 @@ def test_events_that_cannot_be_read_for_a_while_are_delivered_afterwards(
     assert log.events == [*(told if fault is no_reads else []), "delivered"]
 
 
-@pytest.mark.slow
 @pytest.mark.thorough
 def test_what_a_dead_worker_left_and_nobody_can_read_is_left_for_later(tmp_path: Path) -> None:
     log = Heard()

@@ -124,7 +124,6 @@ HUGE: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", HUGE)
 def test_a_huge_text_is_read_or_refused(name: str) -> None:
     text = HUGE[name](MANY)

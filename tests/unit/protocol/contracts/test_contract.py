@@ -33,7 +33,7 @@ from ao_protocol.contracts.contract import (
     resolve_contract,
     with_strategy,
 )
-from ao_protocol.contracts.validation import InvalidSchema
+from ao_protocol.contracts.vetting import InvalidSchema
 from ao_protocol.documents import invocation_from_document
 
 DESIGNERS: Mapping[str, Any] = {"const": True}

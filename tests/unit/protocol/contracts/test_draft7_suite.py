@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ao_protocol.contracts.validation import InvalidSchema, check_schema, validator_for
+from ao_protocol.contracts import InvalidSchema, check_schema, validator_for
 
 SUITE = Path(__file__).parent / "draft7_suite"
 

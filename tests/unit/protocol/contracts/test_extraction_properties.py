@@ -49,7 +49,6 @@ def test_a_value_comes_back_from_prose(value: Any, prose: str) -> None:
     assert extract_json(f"{prose}: {json.dumps(value)} {prose}!").value == value
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("AOX-167")
 @given(st.lists(st.dictionaries(st.text(), VALUES, min_size=1), min_size=1), st.data())
 def test_a_cut_value_gives_nothing(value: list[Any], data: st.DataObject) -> None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ao_protocol.contracts.validation import MAX_PROBLEMS, InvalidSchema, is_valid, validate, validator_for
+from ao_protocol.contracts import InvalidSchema, is_valid, validate, validator_for
+from ao_protocol.contracts.vetting import MAX_PROBLEMS
 
 REVIEW = {
     "type": "object",

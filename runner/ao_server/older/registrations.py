@@ -6,21 +6,24 @@ A report carries no attempt. It counts if the run is still performed by this run
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
+
+from pydantic import JsonValue
 
 from ao_protocol.events import Body, Failure, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Assignment, EventBatch, LeaseLost
-from ao_runner.coordinators.stored_queue import SharedStore, StoreCoordinator
-from ao_runner.errors import RunnerError
+from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import end_lost_run
 from ao_runner.runs.submission import DEFAULT_EXECUTORS
 from ao_runner.store.agent_table import StoredAgent
-from ao_runner.store.ownership import REMOTE, uptime_seconds
+from ao_runner.store.ownership import REMOTE, Owner, uptime_seconds
 from ao_runner.store.records import Offer, RunState, timestamp
 from ao_runner.store.store import Store
-from ao_server.older_runs import OlderRun, bound
+from ao_server.older.reports import OlderRun, bound
+from ao_server.problems import refusal
 from ao_server.store_access import StoreAccess
 
 OLDER_OWNER: Final = f"{REMOTE}lnch_"
@@ -77,18 +80,6 @@ class OlderRunner:
         }
 
 
-@dataclass(eq=False)
-class AgentNameTaken(RunnerError):
-    """A runner announces an agent with the name of another one."""
-
-    name: str
-    runner_id: str | None
-
-    def __str__(self) -> str:
-        by = "" if self.runner_id is None else f" by runner {self.runner_id!r}"
-        return f"Agent {self.name!r} is already registered{by}"
-
-
 class OlderRunners:
     """The registered runners by id. A server that is started again recognises them until their leases end."""
 
@@ -115,15 +106,8 @@ class OlderRunners:
         owner = (await self._access.read(lambda store: store.workers.living())).get(runner_id)
         if owner is None or not owner.serves:
             return None
-        hostname = owner.host or ""
-        registration: JsonObject = {
-            "tags": [tag for tag in owner.tags if tag != f"host:{hostname}"],
-            "hostname": hostname,
-            "project_dir": None,
-            "executor_profile": owner.serves[0],
-            "executor": {},
-            "require_matching_tags": owner.needs_tag,
-        }
+        tags: list[JsonValue] = [tag for tag in owner.tags if tag != f"host:{owner.host or ''}"]
+        registration = {**registration_of(owner), "tags": tags, "executor_profile": owner.serves[0]}
         offer = Offer(
             runner_id,
             owner.serves,
@@ -132,38 +116,43 @@ class OlderRunners:
             host=owner.host,
             needs_tag=owner.needs_tag,
         )
-        added = await self._added(OlderRunner(runner_id, registration, self._coordinator(offer), is_known=True))
-        return self._runners.setdefault(runner_id, added)
+        return self._runners.setdefault(runner_id, await self._began(runner_id, registration, offer, is_known=True))
 
     @property
     def idle(self) -> frozenset[str]:
         """The sessions for whose next run a process of some runner waits."""
         return frozenset(session_id for one in self._runners.values() for session_id in one.idle)
 
-    def runner_of_idle(self, session_id: str) -> OlderRunner | None:
-        """Return the runner that keeps a process for a session without a run."""
-        return next((one for one in self.all() if session_id in one.idle), None)
+    def stop_idle(self, session_id: str) -> bool:
+        """Let the process leave that some runner keeps for a session without a run; return whether there is one."""
+        runner = next((one for one in self.all() if session_id in one.idle), None)
+        if runner is not None:
+            runner.idle_stops.add(session_id)
+            self._access.notify()
+        return runner is not None
+
+    @staticmethod
+    def is_one(owner: str) -> bool:
+        """Return whether an owner of runs is a runner of the older contract."""
+        return owner.startswith(OLDER_OWNER)
 
     async def register(
         self, runner_id: str, registration: JsonObject, offer: Offer, agents: Sequence[JsonObject]
-    ) -> OlderRunner:
+    ) -> None:
         """Add a runner, or replace one that is stale, and store the agents that it alone performs.
 
         Raises:
-            AgentNameTaken: Another agent has the name of one of them.
+            HTTPException: Another agent has the name of one of them.
         """
         await self._access.write(lambda store: _put_agents(store, runner_id, agents))
-        runner = await self._added(OlderRunner(runner_id, registration, self._coordinator(offer)))
-        self._runners[runner_id] = runner
-        return runner
+        self._runners[runner_id] = await self._began(runner_id, registration, offer)
 
-    def _coordinator(self, offer: Offer) -> StoreCoordinator:
-        store = SharedStore(self._access.writer, self._access.commits, self._access.wakeup)
-        return StoreCoordinator(store, offer, self._tell)
-
-    async def _added(self, runner: OlderRunner) -> OlderRunner:
-        await runner.coordinator.__aenter__()
-        return runner
+    async def _began(
+        self, runner_id: str, registration: JsonObject, offer: Offer, *, is_known: bool = False
+    ) -> OlderRunner:
+        coordinator = StoreCoordinator(self._access.shared, offer, self._tell)
+        await coordinator.__aenter__()
+        return OlderRunner(runner_id, registration, coordinator, is_known=is_known)
 
     async def remove(self, runner: OlderRunner, *, ends_runs: bool) -> None:
         """Forget a runner; one that leaves by itself has ended its runs."""
@@ -294,7 +283,9 @@ def _put_agents(store: Store, runner_id: str, agents: Sequence[JsonObject]) -> N
         name, now = str(document["name"]), timestamp()
         if (known := store.agents.find(name)) is not None:
             owner = known.document.get("runner_id")
-            raise AgentNameTaken(name, owner if isinstance(owner, str) else None)
+            message = f"Agent {name!r} is already registered" + (f" by runner {owner!r}" if owner else "")
+            facts: JsonObject = {"agent_name": name, "existing_runner_id": owner}
+            raise refusal(HTTPStatus.CONFLICT, "agent_name_collision", message, **facts)
         store.agents.put(StoredAgent(name, {**document, "runner_id": runner_id}, "active", now, now))
 
 
@@ -302,6 +293,18 @@ def runner_id_of(hostname: str, project_dir: str, profile: str, command: str) ->
     """Return the id of a runner, which is the same whenever it registers."""
     digest = hashlib.sha256("\0".join([hostname, project_dir, profile, command]).encode()).hexdigest()
     return f"{OLDER_OWNER}{digest[:12]}"
+
+
+def registration_of(owner: Owner) -> JsonObject:
+    """Return what a process that takes runs would have registered."""
+    return {
+        "tags": list(owner.tags),
+        "hostname": owner.host,
+        "project_dir": None,
+        "executor_profile": ", ".join(owner.serves),
+        "executor": {},
+        "require_matching_tags": owner.needs_tag,
+    }
 
 
 def offer_of(runner_id: str, hostname: str, profile: str, executor_type: str, tags: Sequence[str]) -> Offer:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import click
 
 from ao_runner.cli.options import (
+    ORDERED_EXIT_CODE,
     complete_profile,
     examples,
     home_option,
@@ -148,7 +149,7 @@ async def _serve(given: ServeArguments) -> None:
     receivers = ReceiverPolicy(allows_private=given["private_webhooks"] or is_loopback(given["host"]))
     # Every user of this host can see arguments; only this user can see variables.
     environ = {**os.environ, "AO_STORE": given["store"]} | ({COORDINATOR_TOKEN: tokens["worker"]} if tokens else {})
-    beside = WorkerBeside(_worker(given, _own_address(listener)), environ)
+    beside = WorkerBeside(_worker(given, _own_address(listener)), environ, ORDERED_EXIT_CODE, _tell)
     app, gate = build_application(access, hosting, policy, receivers, beside)
     connections = fitting_connections(given["max_connections"])
     bounds = Bounds(connections, given["head_seconds"], given["body_seconds"])
@@ -161,12 +162,17 @@ async def _serve(given: ServeArguments) -> None:
             await server.serve([listener])
 
 
+def _tell(sentence: str) -> None:
+    echo(f"ao: {sentence}", err=True)
+
+
 def _gate_policy(given: ServeArguments, port: int) -> "GatePolicy":
     from ao_server.gate import GatePolicy, tokens_of
     from ao_server.logins import Logins
 
     if not given["with_token"] and is_loopback(given["host"]):
-        return GatePolicy(None, _hosts(given, port))
+        own = f"{_shown(given['host'])}:{port}"
+        return GatePolicy(None, frozenset({own, *map(str.lower, given["names"])}))
     tokens = tokens_of(given["home"])
     return GatePolicy(tokens, None, Logins(private_folder(given["home"], "server", "logins")))
 
@@ -197,12 +203,6 @@ def is_loopback(host: str) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return False
-
-
-def _hosts(given: ServeArguments, port: int) -> frozenset[str]:
-    """Return the values of Host that name a server without a token."""
-    names = {"127.0.0.1", "localhost", "[::1]", _shown(given["host"])}
-    return frozenset({f"{name}:{port}" for name in names} | {name.lower() for name in given["names"]})
 
 
 def _shown(host: str) -> str:

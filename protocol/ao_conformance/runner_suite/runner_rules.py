@@ -12,7 +12,7 @@ from ao_conformance.judging.judge import first_of_each
 from ao_conformance.judging.output import Event, Output, read_output
 from ao_conformance.judging.runs import judge_runs
 from ao_conformance.matching import difference, in_order
-from ao_conformance.runner_suite.play import (
+from ao_conformance.runner_suite.runner_play import (
     RunnerPlayResult,
     answers_of,
     invocations_of,
@@ -22,6 +22,7 @@ from ao_conformance.runner_suite.play import (
 )
 from ao_conformance.verdict import Finding
 from ao_protocol.framing import MAX_INVOCATION_BYTES, NotIJson, decode_object
+from ao_protocol.json_path import path_to
 from ao_protocol.lifecycle import KnownOfRun, complete_event
 from ao_protocol.published import validator_for
 
@@ -316,6 +317,6 @@ def _of_the_form(invocation: Mapping[str, Any]) -> Iterator[Finding]:
             if value is None:
                 yield Finding("AOX-237", f"{place}.{name} with a value, or left out", "null")
     for problem in validator_for("invocation").iter_errors(invocation):
-        place = "$" + "".join(f".{part}" for part in problem.instance_path)
+        place = path_to(problem.instance_path)
         if place not in {"$.run_id", "$.session_id", "$.schema_version"}:
             yield Finding("AOX-237", f"an invocation as SPEC 4 has it, at {place}", problem.message[:300])

@@ -4,16 +4,15 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 
 from ao_conformance.judging.judge import weigh
-from ao_conformance.runner_suite.judge import judge, judged_in
-from ao_conformance.runner_suite.play import play
+from ao_conformance.runner_suite.runner_play import play
+from ao_conformance.runner_suite.runner_rules import judge, judged_in
 from ao_conformance.runner_suite.stage import RunnerVector, reason_against, reproduce_line, uses
-from ao_conformance.tally import OF_RUNNERS, KnownFailing, requirement_result
+from ao_conformance.tally import OF_RUNNERS, KnownFailing, SuiteRun, requirement_result
 from ao_conformance.vectors import requirements_by_id
-from ao_conformance.verdict import SuiteResult, VectorResult, Verdict, worst
+from ao_conformance.verdict import SuiteResult, VectorResult, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +32,13 @@ class RunnerPlan:
 
 def run_runner_suite(plan: RunnerPlan, tell: Callable[[VectorResult], None] = lambda result: None) -> SuiteResult:
     """Play a plan and return the result. `tell` is called with the result of each vector as soon as it is judged."""
-    began, started_at = time.monotonic(), datetime.now(UTC)
+    run = SuiteRun(plan.known_failing)
     vectors = _play_all(plan, tell)
     requirements = [
         requirement_result(rule, vectors) for rule in requirements_by_id().values() if rule.level == OF_RUNNERS
     ]
-    vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
-    return SuiteResult(
-        suite="runner",
-        command=plan.command,
-        name=plan.command[0].rpartition("/")[2],
-        level=OF_RUNNERS,
-        started_at=started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        seconds=round(time.monotonic() - began, 1),
-        vectors=tuple(vectors),
-        requirements=tuple(requirements),
-        stale=stale,
-    )
+    name = plan.command[0].rpartition("/")[2]
+    return run.result(vectors, requirements, suite="runner", command=plan.command, name=name, level=OF_RUNNERS)
 
 
 def _play_all(plan: RunnerPlan, tell: Callable[[VectorResult], None]) -> list[VectorResult]:
@@ -81,9 +70,8 @@ def _play_one(vector: RunnerVector, plan: RunnerPlan) -> VectorResult:
         findings = weigh(judge(played), OF_RUNNERS)
     except Exception:  # noqa: BLE001  # an error of the suite ends one vector only, and is reported as such
         return vector.result(Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
-    return replace(
-        vector.result(worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
-        findings=tuple(findings),
+    return vector.judged(
+        findings,
         seconds=round(time.monotonic() - began, 2),
         transcript=played.transcript,
         reproduce=reproduce_line(vector, *(() if plan.is_ours else (plan.command, plan.resume))),
