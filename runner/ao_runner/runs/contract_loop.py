@@ -323,9 +323,9 @@ async def attempt_verified(context: AttemptContext, contract: OutputContract) ->
         return settled
 
     def relay(batch: Sequence[Relayed]) -> None:
-        if claimed and batch and batch[-1].event_type == "result":
-            held.append(batch.pop())
-        context.journal.relay(batch)
+        is_claim = bool(claimed and batch) and batch[-1].event_type == "result"
+        held.extend(batch[-1:] if is_claim else ())
+        context.journal.relay(batch[:-1] if is_claim else batch)
 
     record = await context.perform(context.ready.invocation, relay, settle)
     redactor = context.ready.redactor
