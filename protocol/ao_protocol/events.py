@@ -478,23 +478,20 @@ def event_from_document(document: dict[str, JsonValue]) -> Event:
     event_type = document.get("event_type")
     try:
         envelope = Envelope.model_validate(document)
-        body = _body_from_document(event_type, document)
+        body = body_from_document(document)
     except ValidationError as error:
         raise InvalidEvent(event_type, problems_of(error, document)) from error
     return Event.model_construct(envelope=envelope, body=body)
 
 
-def _body_from_document(event_type: JsonValue, document: dict[str, JsonValue]) -> Body:
+def body_from_document(document: dict[str, JsonValue]) -> Body:
+    """Return the body of an event that `check_event` accepts."""
+    event_type = document.get("event_type")
     if isinstance(event_type, str) and event_type.startswith("_"):
         fields = {name: value for name, value in document.items() if name not in _ENVELOPE_FIELDS}
         return VendorEvent(event_type=event_type, fields=fields)
     model = BODIES.get(event_type) if isinstance(event_type, str) else None
     if model is None:
-        raise InvalidEvent(
-            event_type,
-            [
-                f"$.event_type: unknown event type {event_type!r}, expected one of "
-                f"{', '.join(BODIES)}, or a vendor's own `_vendor/name`"
-            ],
-        )
+        expected = f"expected one of {', '.join(BODIES)}, or a vendor's own `_vendor/name`"
+        raise InvalidEvent(event_type, [f"$.event_type: unknown event type {event_type!r}, {expected}"])
     return model.model_validate(document)

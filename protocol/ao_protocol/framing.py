@@ -2,7 +2,7 @@
 
 A line is UTF-8 text that ends with LF; a CR before the LF is removed. By the rules of I-JSON (RFC 7493), duplicate
 keys, integers outside +-(2^53-1), NaN and infinities are refused. More than 64 levels are refused, too. This module
-does not interpret the objects.
+does not interpret the objects. It also has the limits of identifiers, of which each event has two (SPEC 4.1).
 """
 
 import json
@@ -261,3 +261,28 @@ def encode_line(document: Mapping[str, object]) -> bytes:
         data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
     refuse_what_is_not_read(data)
     return data + b"\n"
+
+
+MAX_IDENTIFIER_CHARACTERS: Final = 512
+MAX_IDENTIFIER_BYTES: Final = 1024
+"""The maximum size as JSON in UTF-8, between the quotes.
+
+An event has two identifiers, and `max_event_bytes` is at least 4,096.
+"""
+_MOST_BYTES_OF_A_CHARACTER: Final = len(r"\u001f")
+
+
+def is_identifier(value: object) -> bool:
+    """Return whether a value is a valid identifier of a run or a session."""
+    return type(value) is str and 0 < len(value) <= MAX_IDENTIFIER_CHARACTERS and fits_in_events(value)
+
+
+def fits_in_events(name: str) -> bool:
+    """Return whether an identifier has at most `MAX_IDENTIFIER_BYTES`.
+
+    This is called for every key of an event. Most identifiers are short and need no encoding.
+    """
+    if len(name) * _MOST_BYTES_OF_A_CHARACTER <= MAX_IDENTIFIER_BYTES:
+        return True
+    written = json.dumps(name, ensure_ascii=False).encode(errors="surrogatepass")
+    return len(written) - len('""') <= MAX_IDENTIFIER_BYTES

@@ -7,7 +7,7 @@ other invocation, and reports the problems.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ao_protocol.identifiers import is_identifier
+from ao_protocol.framing import is_identifier
 from ao_protocol.published import validator_for
 
 _CONTRACT: Final = ("output_schema", "output_schema_source", "output_schema_options")

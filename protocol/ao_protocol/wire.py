@@ -7,8 +7,7 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from ao_protocol.framing import MAX_SAFE_INTEGER
-from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, fits_in_events
+from ao_protocol.framing import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, MAX_SAFE_INTEGER, fits_in_events
 from ao_protocol.json_path import path_to
 from ao_protocol.short_text import shorten
 

@@ -18,8 +18,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from ao_protocol.contracts.problems import interoperability_problems, is_interoperable
-from ao_protocol.framing import MAX_DEPTH
-from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
+from ao_protocol.framing import MAX_DEPTH, MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject

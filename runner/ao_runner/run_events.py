@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, event_from_document
-from ao_protocol.framing import encode_line
-from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, fits_in_events
+from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, body_from_document, event_from_document
+from ao_protocol.framing import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, encode_line, fits_in_events
 from ao_protocol.wire import JsonObject
 
 NOT_DESCRIBED: Final = "unknown"
@@ -26,25 +25,24 @@ class RunIdentity:
 class Relayed:
     """An event that the runner passes on, and its line without the line end.
 
-    Most events are only passed on, so the models of `event` are built on first access. This is not a dataclass, because
-    a frozen one takes three times as long to create, and a hundred thousand are created per second.
+    Most events are only passed on, so the model of `body` is built on first access, and the document, which takes five
+    times the memory of the line, is not kept. This is not a dataclass, because a frozen one takes three times as long
+    to create, and a hundred thousand are created per second.
     """
 
-    __slots__ = ("_document", "_event", "event_type", "line", "seq")
+    __slots__ = ("_body", "event_type", "line", "seq")
 
     def __init__(self, event: Event, line: bytes) -> None:
-        self._event: Event | None = event
-        self._document: JsonObject | None = None
+        self._body: Body | None = event.body
         self.line = line
         self.seq = event.envelope.seq
         self.event_type = event.body.event_type
 
     @classmethod
     def unread(cls, document: JsonObject, line: bytes) -> Self:
-        """Return a valid event without building its models yet; `document` is the content of `line`."""
+        """Return a valid event without building its model yet; `document` is the content of `line`."""
         relayed = cls.__new__(cls)
-        relayed._event = None
-        relayed._document = document
+        relayed._body = None
         relayed.line = line
         relayed.seq = int(document["seq"])  # type: ignore[arg-type]  # 1.0 is 1
         relayed.event_type = document["event_type"]  # type: ignore[assignment]  # a text
@@ -52,21 +50,21 @@ class Relayed:
 
     @property
     def document(self) -> JsonObject:
-        """The parsed line."""
-        if self._document is None:
-            self._document = json.loads(self.line)
-        return self._document
+        """The content of the line, parsed at each access."""
+        document: JsonObject = json.loads(self.line)
+        return document
 
-    def forget_document(self) -> None:
-        """Discard the parsed document, which takes five times the memory of the line."""
-        self._document = None
+    @property
+    def body(self) -> Body:
+        """The body of the event."""
+        if self._body is None:
+            self._body = body_from_document(self.document)
+        return self._body
 
     @property
     def event(self) -> Event:
-        """The event on the line."""
-        if self._event is None:
-            self._event = event_from_document(self.document)
-        return self._event
+        """The whole event, parsed at each access."""
+        return event_from_document(self.document)
 
     def __repr__(self) -> str:
         return f"Relayed({self.line!r})"
@@ -76,15 +74,15 @@ def as_event_of(
     identity: RunIdentity, seq: int, body: Body, received: Relayed | None, timestamp: Callable[[], str]
 ) -> Relayed:
     """Return a body as an event of a run. Unknown fields of a received event are passed on."""
+    told = {} if received is None else received.document
     envelope = Envelope(
         session_id=identity.session_id,
         run_id=identity.run_id,
         seq=seq,
-        timestamp=timestamp() if received is None else received.event.envelope.timestamp,
+        timestamp=timestamp() if received is None else str(told["timestamp"]),
     )
     event = Event.model_construct(envelope=envelope, body=body)
-    unknown = {} if received is None else received.document
-    return Relayed(event, encode_line({**unknown, **event.to_document()}).rstrip(b"\n"))
+    return Relayed(event, encode_line({**told, **event.to_document()}).rstrip(b"\n"))
 
 
 MAX_ATTEMPTS: Final = 10**18

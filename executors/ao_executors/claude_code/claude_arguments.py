@@ -22,7 +22,7 @@ from ao_executors.claude_code.claude_config import (
     SECRETS,
 )
 from ao_executors.core import RunContext
-from ao_executors.core.described import lowest
+from ao_executors.core.executor import lowest
 from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers, unexpanded, without_secrets
 from ao_protocol.contracts import JsonFormat, Strategy, native_schema
 from ao_protocol.contracts.verdicts import pointer_below

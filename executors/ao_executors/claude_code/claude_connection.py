@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.claude_code.claude_api_errors import retries_of, type_of_api_error
+from ao_executors.claude_code.claude_api_errors import UsageLimit, retries_of, type_of_api_error
 from ao_executors.claude_code.claude_arguments import budget_usd
 from ao_executors.claude_code.claude_permissions import ClaudePermissions
 from ao_executors.claude_code.claude_process import ClaudeProcess
@@ -29,7 +29,6 @@ from ao_executors.claude_code.sdk import (
     UserMessage,
 )
 from ao_executors.claude_code.transport import NAME, ProcessTransport
-from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.executor import input_required, refused
 from ao_executors.core.foreign_json import UnreadableMessage, readable

@@ -17,8 +17,7 @@ from ao_executors.codex.codex_process import START, RetryLog
 from ao_executors.codex.codex_turn import CodexMessages, CodexTools
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.core import Answer, RunContext, RunFailed, Task
-from ao_executors.core.described import lowest
-from ao_executors.core.executor import refused
+from ao_executors.core.executor import lowest, refused
 from ao_executors.core.foreign_json import JsonDocument, UnreadableMessage, readable, shown, text_of
 from ao_executors.core.json_rpc import AgentRefused, Peer
 from ao_executors.vendors.agent_cli import earlier_session

@@ -5,10 +5,9 @@ Each function for a field returns its JSON Schema. Further keywords of the schem
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 Schema: TypeAlias = dict[str, Any]
-_Number = TypeVar("_Number", int, float)
 
 DEFAULT_MAX_API_RETRIES: Final = 4
 DEFAULT_MAX_RETRY_DELAY_SECONDS: Final = 60.0
@@ -69,11 +68,6 @@ def argv(description: str) -> Schema:
 def variables(of: str) -> Schema:
     """Return the schema of environment variables that override others; `of` says for whom, and which."""
     return table(f"Variables for {of}.", additionalProperties={"type": "string"})
-
-
-def lowest(*limits: _Number | None) -> _Number | None:
-    """Return the lowest of the limits that are given; None without one."""
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 STREAMING: Final = flag("Report text while the model writes it; never under an output contract.", default=True)

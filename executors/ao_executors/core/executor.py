@@ -6,7 +6,7 @@ Public API; import these names from `ao_executors.core`. This module performs no
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 
@@ -96,6 +96,14 @@ class Executor:
             True if it is declared as true; False if it is absent or has any other value.
         """
         return self.description.get("capabilities", {}).get(capability) is True
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def lowest(*limits: _Number | None) -> _Number | None:
+    """Return the lowest of the limits that are given; None without one."""
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ao_executors.core.executor import Executor, RunFailed
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_lifeline import tied
 from ao_protocol.errors import ExitCode
-from ao_protocol.identifiers import is_identifier
+from ao_protocol.framing import is_identifier
 from ao_protocol.version import announced_version
 
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -4,7 +4,7 @@ Internal, except for the names that `ao_executors.core` exports.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ao_executors.core.emitter import Emitter
@@ -85,26 +85,24 @@ class InputRequest:
         return {name: value for name, value in fields.items() if value is not None}
 
 
+@dataclass(eq=False)
 class Inputs:
     """The requests of one run.
 
     Args:
-        events: The emitter of the run.
-        is_open: Whether every request will be answered (`control.input`).
-        given: The `input_responses` of the invocation, by `request_id`.
+        is_open: Whether every request will be answered (`control.input`). If not, decide by a policy, without `ask`.
+        given: The `input_responses` of the invocation, by `request_id`; those that are used are taken out.
+        when_parked: Called once when the run is parked.
+        parked: The fields of the requests that were open when the run was parked. Its work then ends, so that a resume
+            can continue it.
     """
 
-    def __init__(self, events: Emitter, *, is_open: bool, given: Mapping[str, Mapping[str, Any]]) -> None:
-        self.is_open = is_open
-        """Whether to ask. If not, decide by a policy, without `ask`."""
-        self.when_parked: Callable[[], None] = lambda: None
-        """Called once when the run is parked."""
-        self._events = events
-        self._given = dict(given)
-        self._waiting: dict[str, tuple[InputRequest, asyncio.Future[Resolution]]] = {}
-        self.parked: list[dict[str, Any]] = []
-        """The fields of the requests that were open when the run was parked. Its work then ends, so that a resume
-        can continue it."""
+    _events: Emitter
+    is_open: bool
+    given: dict[str, dict[str, Any]]
+    when_parked: Callable[[], None] = lambda: None
+    parked: list[dict[str, Any]] = field(default_factory=list)
+    _waiting: "dict[str, tuple[InputRequest, asyncio.Future[Resolution]]]" = field(default_factory=dict)
 
     async def ask(self, request: InputRequest) -> "Resolution":
         """Emit a request, wait for its answer, and emit that it is resolved.
@@ -134,8 +132,8 @@ class Inputs:
         self._events.emit_fields("input_requested", request.to_fields())
         self._waiting[request.request_id] = (request, answer)
         try:
-            if request.request_id in self._given:
-                self.receive(request.request_id, self._given.pop(request.request_id))
+            if request.request_id in self.given:
+                self.receive(request.request_id, self.given.pop(request.request_id))
             return await answer
         finally:
             self._waiting.pop(request.request_id, None)

@@ -113,8 +113,8 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
 
 def _inputs(invocation: Invocation, executor: Executor, events: Emitter) -> Inputs:
     is_open = invocation.control.stdin == "open" and invocation.control.input and executor.declares("input")
-    given = {answer.request_id: answer.model_dump() for answer in reversed(invocation.input_responses or [])}
-    return Inputs(events, is_open=is_open, given=given)
+    answers = reversed(invocation.input_responses or [])
+    return Inputs(events, is_open=is_open, given={answer.request_id: answer.model_dump() for answer in answers})
 
 
 def _project_dir(invocation: Invocation) -> Path:

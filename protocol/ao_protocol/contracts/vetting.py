@@ -27,10 +27,9 @@ from ao_protocol.contracts.verdicts import (
     parts_by_pointer,
     pattern_compiles,
     pattern_is_small,
-    pointer_below,
 )
 from ao_protocol.framing import MAX_DEPTH
-from ao_protocol.json_path import ROOT, below
+from ao_protocol.json_path import ROOT, path_to
 
 MAX_PROBLEMS: Final = 50
 MAX_VETTED_SCHEMAS: Final = 64
@@ -122,8 +121,9 @@ def vetted_document(schema: object, above: str = "") -> dict[str, Any]:
         too_long = f"is {len(text)} characters long as JSON; {MAX_SCHEMA_CHARACTERS} are allowed"
         _refuse([Problem(ROOT, too_long)])
     document: dict[str, Any] = json.loads(text)
-    _refuse(_dialect_problems(document, ROOT))
-    _refuse(_metaschema_problems(document, ROOT))
+    root = Node(document)
+    _refuse(_dialect_problems(root))
+    _refuse(_metaschema_problems(root))
     catalogue = Catalogue(document)
     _refuse([*catalogue.problems, *_draft_problems(catalogue), *_pattern_problems(catalogue)])
     _refuse(_endless_references(catalogue))
@@ -138,17 +138,19 @@ def _refuse(problems: Iterable[Problem]) -> None:
         raise InvalidSchema(found)
 
 
-def _dialect_problems(schema: dict[str, Any], path: str) -> Iterator[Problem]:
+def _dialect_problems(node: "Node") -> Iterator[Problem]:
     """Yield a problem if `$schema` names another draft than Draft-7."""
-    dialect = schema.get("$schema", METASCHEMA_URI)
+    dialect = node.schema.get("$schema", METASCHEMA_URI)
     if not isinstance(dialect, str) or dialect not in _DRAFT_7:
         message = f"{shown(dialect)} is not Draft-7: leave it out, or write {METASCHEMA_URI!r}"
-        yield Problem(below(path, "$schema"), message)
+        yield Problem(node.path("$schema"), message)
 
 
-def _metaschema_problems(schema: object, path: str) -> Iterator[Problem]:
-    """Yield the violations of the Draft-7 metaschema; `path` is the path of the schema itself."""
-    return iter(()) if _metaschema().accepts(schema) else explain(_metaschema(in_words=True), path, schema)
+def _metaschema_problems(node: "Node") -> Iterator[Problem]:
+    """Yield the violations of the Draft-7 metaschema."""
+    if _metaschema().accepts(node.schema):
+        return iter(())
+    return explain(_metaschema(in_words=True), node.path(), node.schema)
 
 
 @cache
@@ -190,11 +192,15 @@ class Node:
     """A schema object: its place, its base URI, the target of its `$ref`, and the schemas directly inside it."""
 
     schema: dict[str, Any]
-    pointer: str
-    path: str
-    base_uri: str
+    pointer: str = ""
+    steps: tuple[str | int, ...] = ()
+    base_uri: str = ""
     target: str | None = None
     inside: list[tuple[Applied, str]] = field(default_factory=list)
+
+    def path(self, *further: str) -> str:
+        """Return the path of the schema object, such as `$.properties.severity`, or of something in it."""
+        return path_to((*self.steps, *further))
 
 
 class Catalogue:
@@ -208,10 +214,11 @@ class Catalogue:
         self.nodes: Final[dict[str, Node]] = {}
         self.problems: Final[list[Problem]] = []
         self._parts: Final = parts_by_pointer(document)
+        self._pointers: Final = {id(part): pointer for pointer, part in self._parts.items()}
         self._resources: Final = {"": ""}
         self._anchors: Final[dict[tuple[str, str], str]] = {}
         self._to_follow: Final[list[Node]] = []
-        self._enter(Node(document, "", ROOT, ""))
+        self._enter(Node(document))
         for node in self._to_follow:  # it grows during the loop
             self.problems.extend(self._follow(node))
 
@@ -250,11 +257,9 @@ class Catalogue:
             elif isinstance(node.schema.get("$id"), str):
                 self._identify(node, node.schema["$id"])
             for applied, steps, schema in _subschemas(node.schema):
-                pointer, path = node.pointer, node.path
-                for step in steps:
-                    pointer, path = pointer_below(pointer, step), below(path, step)
+                pointer = self._pointers[id(schema)]
                 node.inside.append((applied, pointer))
-                pending.append(Node(schema, pointer, path, node.base_uri))
+                pending.append(Node(schema, pointer, (*node.steps, *steps), node.base_uri))
 
     def _identify(self, node: Node, identifier: str) -> None:
         if identifier.startswith("#"):
@@ -265,11 +270,11 @@ class Catalogue:
             node.base_uri = urldefrag(urljoin(node.base_uri, identifier)).url
             self._resources[node.base_uri] = node.pointer
         except ValueError:
-            self.problems.append(Problem(below(node.path, "$id"), f"{shown(identifier)} is not a URI reference"))
+            self.problems.append(Problem(node.path("$id"), f"{shown(identifier)} is not a URI reference"))
 
     def _follow(self, node: Node) -> Iterator[Problem]:
         reference: str = node.schema["$ref"]
-        place = below(node.path, "$ref")
+        place = node.path("$ref")
         target = self._target(node.base_uri, reference)
         if target is None and not reference.startswith("#"):
             leads_out = "leads out of the schema, and nothing is fetched: copy what it names into 'definitions'"
@@ -280,12 +285,11 @@ class Catalogue:
             return
         schema, node.target = self._parts[target], target
         if isinstance(schema, dict) and target not in self.nodes:
-            path = ROOT
-            for token in target.split("/")[1:]:
-                path = below(path, token.replace("~1", "/").replace("~0", "~"))
-            problems = list(_metaschema_problems(schema, path))
+            steps = (token.replace("~1", "/").replace("~0", "~") for token in target.split("/")[1:])
+            entered = Node(schema, target, tuple(steps), node.base_uri)
+            problems = list(_metaschema_problems(entered))
             if not problems:
-                self._enter(Node(schema, target, path, node.base_uri))
+                self._enter(entered)
             yield from problems
         elif not isinstance(schema, dict | bool):
             yield Problem(place, f"{shown(reference)} does not lead to a schema")
@@ -323,35 +327,37 @@ def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[Applied, tuple[str | i
 def _draft_problems(catalogue: Catalogue) -> Iterator[Problem]:
     """Yield a problem for each schema that is written for another draft, by its `$schema` or its keywords."""
     for node in catalogue.nodes.values():
-        yield from _dialect_problems(node.schema, node.path)
+        yield from _dialect_problems(node)
         for keyword in sorted(_LATER_KEYWORDS.intersection(node.schema)):
             message = f"{keyword!r} is not in Draft-7, which would ignore it: say it in Draft-7"
-            yield Problem(below(node.path, keyword), message)
+            yield Problem(node.path(keyword), message)
 
 
 def _pattern_problems(catalogue: Catalogue) -> Iterator[Problem]:
     """Yield a problem for each pattern that is not an ECMA-262 regular expression, or for too many patterns."""
-    placed: list[tuple[str, str]] = []
+    placed: list[tuple[Node, tuple[str, ...], str]] = []
     for node in catalogue.nodes.values():
         if "pattern" in node.schema:
-            placed.append((below(node.path, "pattern"), node.schema["pattern"]))
-        of_names = below(node.path, "patternProperties")
-        placed.extend((below(of_names, pattern), pattern) for pattern in node.schema.get("patternProperties", {}))
-    different = len({pattern for _, pattern in placed})
+            placed.append((node, ("pattern",), node.schema["pattern"]))
+        of_names = node.schema.get("patternProperties", {})
+        placed.extend((node, ("patternProperties", pattern), pattern) for pattern in of_names)
+    different = len({pattern for *_, pattern in placed})
     if different > MAX_PATTERNS:
         yield Problem(ROOT, f"has {different} different patterns; {MAX_PATTERNS} are allowed")
         return
     large: set[str] = set()
-    for path, pattern in placed:
+    for node, steps, pattern in placed:
         if pattern_is_small(pattern):
             continue
         large.add(pattern)
         if len(large) > MAX_LARGE_PATTERNS:
             most = f"more than {MAX_LARGE_PATTERNS} patterns that cannot be matched or take over 256 KiB compiled"
-            yield Problem(path, f"{shown(pattern)} is one of {most}: use simpler patterns")
+            yield Problem(node.path(*steps), f"{shown(pattern)} is one of {most}: use simpler patterns")
             return
         if not pattern_compiles(pattern):
-            yield Problem(path, f"{shown(pattern)} is not an ECMA-262 regular expression that can be matched")
+            yield Problem(
+                node.path(*steps), f"{shown(pattern)} is not an ECMA-262 regular expression that can be matched"
+            )
 
 
 def _endless_references(catalogue: Catalogue) -> Iterator[Problem]:
@@ -362,15 +368,15 @@ def _endless_references(catalogue: Catalogue) -> Iterator[Problem]:
 
     for node, way_back in _depth_first(list(catalogue.nodes.values()), same_value):
         if way_back is not None:
-            place = below(node.path, "$ref") if node.target is not None else node.path
-            yield Problem(place, f"comes back to {way_back.path} for the same value, without end")
+            place = node.path("$ref") if node.target is not None else node.path()
+            yield Problem(place, f"comes back to {way_back.path()} for the same value, without end")
 
 
 def _excessive_cost(catalogue: Catalogue) -> Iterator[Problem]:
     """Yield a problem for the innermost schema that may take more than `MAX_CHECKS` checks for one value, if any."""
     for node, checks in costs_of(catalogue, lambda _: 1):
         if checks > MAX_CHECKS:
-            yield Problem(node.path, f"one value may take more than {MAX_CHECKS} checks: use fewer alternatives")
+            yield Problem(node.path(), f"one value may take more than {MAX_CHECKS} checks: use fewer alternatives")
             return
 
 

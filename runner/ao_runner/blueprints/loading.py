@@ -1,11 +1,13 @@
 """Load files that people write: blueprints, parameters and configuration, as JSON or YAML."""
 
 import difflib
+import json
 import math
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -72,7 +74,8 @@ def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
     """
     try:
         check_interoperable(document)
-        blueprint = Blueprint.model_validate(with_stand_ins(document))
+        has_placeholders = "${" in json.dumps(document)
+        blueprint = Blueprint.model_validate(with_stand_ins(document) if has_placeholders else document)
         check_name(blueprint.name, place="$.name: ")
     except NotInteroperable as error:
         raise InvalidBlueprint(path, [str(error)]) from error
@@ -93,7 +96,8 @@ def oddities_of(
     document: JsonObject, blueprint: Blueprint, place: str = ROOT, max_characters: float = math.inf
 ) -> list[str]:
     """Return the same remarks for a blueprint at a place of another document, without those on longer schemas."""
-    unknown = list(islice(_unknown_fields(document, blueprint, place), MAX_REMARKS))
+    found = islice(_unknown_fields(document, blueprint), MAX_REMARKS)
+    unknown = [f"{reduce(below, steps, place)}: unknown field, ignored{meant}" for steps, meant in found]
     if document.keys().isdisjoint(SCHEMA_FIELDS):
         return unknown
     from ao_runner.named_schemas.vetting import remarks_below
@@ -101,22 +105,23 @@ def oddities_of(
     return [*unknown, *remarks_below(document, SCHEMA_FIELDS, place, max_characters)]
 
 
-def _unknown_fields(document: JsonObject, understood: BaseModel, place: str) -> Iterator[str]:
+def _unknown_fields(document: JsonObject, understood: BaseModel, *above: str) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield the steps to each unknown field, and a known name that may be meant."""
     known = type(understood).model_fields
     for name, value in document.items():
         if name in known:
-            yield from _unknown_below(value, getattr(understood, name), below(place, name))
+            yield from _unknown_below(value, getattr(understood, name), *above, name)
         elif not is_free(name):
-            yield f"{below(place, name)}: unknown field, ignored{nearest(name, known)}"
+            yield (*above, name), nearest(name, known)
 
 
-def _unknown_below(value: object, understood: object, place: str) -> Iterator[str]:
+def _unknown_below(value: object, understood: object, *above: str) -> Iterator[tuple[Sequence[str], str]]:
     if isinstance(value, dict) and isinstance(understood, BaseModel):
-        yield from _unknown_fields(value, understood, place)
+        yield from _unknown_fields(value, understood, *above)
     elif isinstance(value, dict) and isinstance(understood, dict):
         for name, inner in value.items():
             if isinstance(understood.get(name), BaseModel):
-                yield from _unknown_below(inner, understood[name], below(place, name))
+                yield from _unknown_below(inner, understood[name], *above, name)
 
 
 def is_free(name: str) -> bool:

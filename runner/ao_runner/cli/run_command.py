@@ -4,7 +4,8 @@ import asyncio
 import os
 import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Unpack
@@ -37,8 +38,7 @@ from ao_runner.cli.options import (
     verify_option,
 )
 from ao_runner.cli.printing import echo
-from ao_runner.cli.run_end import show_terminal
-from ao_runner.cli.run_progress import follow_run
+from ao_runner.cli.run_progress import follow_run, show_terminal
 from ao_runner.discovery import ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import Containment, probe
@@ -112,12 +112,12 @@ def run_command(**given: Unpack[RunArguments]) -> None:
         executor_config=configuration_from(given, profile),
     )
     with _store_of_this_host(given["home"]) as store:
-        fail_lost_runs(store)
         _perform(given, store, accepted_from(asked, given, store), profile)
 
 
-def _store_of_this_host(home: Path) -> Store:
-    """Open the file of this host, in which these commands store their runs.
+@contextmanager
+def _store_of_this_host(home: Path) -> Iterator[Store]:
+    """Yield the store of this host, in which these commands store their runs, after the end of all lost runs.
 
     Raises:
         click.UsageError: AO_STORE names a server, where the user would look for the run in vain.
@@ -127,7 +127,10 @@ def _store_of_this_host(home: Path) -> Store:
             "`ao run` and `ao resume` store a run on this host only, and AO_STORE names a server."
             " Use `ao submit --wait`, or set AO_STORE=local."
         )
-    return SqliteStore(home)
+    with SqliteStore(home) as store:
+        if store.runs.are_running():
+            fail_lost_runs(store)
+        yield store
 
 
 @click.command(
@@ -149,7 +152,6 @@ def resume_command(**given: Unpack[RunArguments]) -> None:
     The agent keeps the conversation so far. Blueprint and configuration are those of the first run.
     """
     with _store_of_this_host(given["home"]) as store:
-        fail_lost_runs(store)
         session = store.sessions.find(given["session"])
         prompt = {"prompt": required_prompt(given["prompt"])}
         asked = new_run(given, parameters=prompt, session_id=session.session_id)

@@ -1,4 +1,4 @@
-"""Show the progress of a run.
+"""Show the progress of a run, and its end: its result, or its failure and the next steps.
 
 Results go to stdout, everything else to stderr.
 """
@@ -13,15 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Self, TextIO
 
-from ao_protocol.events import Event, OutputValidation
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, Event, OutputValidation, Result, Terminal
 from ao_protocol.lifecycle import note_calls
 from ao_runner.cli.message_tail import MessageTail
 from ao_runner.cli.options import Style, wants_colour
-from ao_runner.cli.printing import console, echo, escaped_line, plain_text, shorten
+from ao_runner.cli.printing import console, echo, escaped_line, plain_text, print_exactly, print_json, shorten
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Listener, NeverFull
-from ao_runner.runs.narration import Narration, NarrationEntry, Severity, entry_of
+from ao_runner.runs.narration import Narration, NarrationEntry, Severity, describe_usage, entry_of
+from ao_runner.store.records import Session
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -35,6 +37,35 @@ TONES: Final[dict[Severity, Tone]] = {
 }  # fmt: skip
 MAX_MESSAGE_LINES: Final = 6
 MAX_SHOWN_ERRORS: Final = 10
+MAX_SHOWN_STDERR_LINES: Final = 12
+HINTS: Final[dict[str, str]] = {
+    ErrorType.AUTHENTICATION_FAILED: "set the key of its provider, or log in there; `ao executors describe NAME` lists "
+    "its secrets",
+    ErrorType.PERMISSION_DENIED: "the key has no permission for this model or service; check it with the provider",
+    ErrorType.RATE_LIMITED: "wait and retry",
+    ErrorType.QUOTA_EXCEEDED: "the account's quota is used up; check it with the provider",
+    ErrorType.PROVIDER_UNAVAILABLE: "the provider is unavailable; check the network and retry",
+    ErrorType.MODEL_NOT_FOUND: "choose another model in the executor's configuration (--config)",
+    ErrorType.CONTEXT_WINDOW_EXCEEDED: "start a new session, or reduce the input",
+    ErrorType.PARAMETERS_VALIDATION_FAILED: "correct -p, --param or --params to match the agent's parameters_schema",
+    ErrorType.INVALID_OUTPUT_SCHEMA: "`ao blueprint check FILE` shows the errors in the schema",
+    ErrorType.INVALID_EXECUTOR_CONFIG: "`ao executors describe NAME` shows the accepted configuration",
+    ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; be more explicit in the system "
+    "prompt, or simplify the schema",
+    ErrorType.SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; try --output-option max_retries=N or "
+    "strategy=auto, or simplify the schema",
+    ErrorType.UNSUPPORTED_CAPABILITY: "`ao executors describe NAME` shows the capabilities",
+    ErrorType.INPUT_REQUIRED: "`ao inputs` shows what it asks; `ao answer RUN --allow` lets it continue",
+    ErrorType.SESSION_NOT_FOUND: "the executor no longer has the session; start a new one with `ao run`",
+    ErrorType.DEADLINE_EXCEEDED: "raise --timeout, or give the agent less work",
+    ErrorType.DEPENDENCY_MISSING: "`ao doctor` shows what is missing and how to install it",
+    ErrorType.MCP_SERVER_UNAVAILABLE: "check the blueprint's mcp_servers: does each server exist, and is it reachable?",
+    ErrorType.EXECUTOR_NOT_FOUND: "`ao executors` lists the installed executors",
+    ErrorType.EXECUTOR_START_TIMEOUT: "check the executor with `ao doctor`, then retry",
+    ErrorType.EXECUTOR_CRASHED: "retry; if it keeps crashing, see its stderr above",
+    ErrorType.MISSING_TERMINAL: "this is an error in the executor; see its stderr above",
+    ErrorType.PROTOCOL_VIOLATION: "this is an error in the executor; see its stderr above",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +83,7 @@ class Narrator:
     def __init__(self) -> None:
         self._narration = Narration()
 
-    def tell(self, event: Event) -> list[Line]:
+    def tell(self, event: Event | Relayed) -> list[Line]:
         """Return the lines for an event; none for an event that is only for programs or for a page with all details."""
         entries = self._narration.receive(event.body)
         return [line for entry in entries if entry.weight == "line" for line in lines_of(entry)]
@@ -214,7 +245,7 @@ class PlainProgress(NeverFull):
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the lines for the event."""
-        for line in self._narrator.tell(relayed.event):
+        for line in self._narrator.tell(relayed):
             self._print(line)
 
     def on_note(self, note: str) -> None:
@@ -270,9 +301,9 @@ class LiveProgress(PlainProgress):
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the lines for the event, and update the current activity."""
-        self._writing.receive(relayed.event.body)
+        self._writing.receive(relayed.body)
         super().on_event(relayed)
-        body = relayed.event.body
+        body = relayed.body
         note_calls(relayed.document, self._open_tools, {})
         self._doing = entry_of(body).doing or self._doing
         if isinstance(body, OutputValidation):
@@ -300,3 +331,62 @@ class LiveProgress(PlainProgress):
         elapsed = int(self._clock() - self._began_at)
         self._spinner.update(text=Text(f"{doing}{attempt} · {elapsed // 60}:{elapsed % 60:02d}", style="cyan"))
         return Group(*self._writing.lines(self._console), self._spinner)
+
+
+def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected_in: str | None = None) -> None:
+    """Show the end of a run, and the next steps. `rejected_in` is the run if it has stored rejected answers."""
+    if isinstance(terminal, Result):
+        show_result(terminal)
+        output, attempts = terminal.output, ""
+        if output is not None:
+            if output.ambiguous:
+                echo("! the answer held several values that fit; the last one was taken", fg="yellow", err=True)
+            for edit in output.edits or []:
+                echo(f"! read leniently: {shorten(edit)}", fg="yellow", err=True)
+            attempts = f"{output.retry_count + 1} attempts" if output.retry_count else ""
+        details = [f"completed in {seconds:.1f} s", attempts, describe_usage(terminal.usage)]
+        echo(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
+    else:
+        show_failure(terminal.error, terminal.status, seconds, rejected_in, session.executor_name)
+    if session.executor_session_id is not None:
+        echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
+
+
+def show_result(result: Result) -> None:
+    """Print a result to stdout: text as it is, data as indented JSON."""
+    if result.result_text is None:
+        print_json(result.result_data)
+        return
+    print_exactly(result.result_text)
+
+
+def show_failure(
+    error: ErrorInfo,
+    status: str,
+    seconds: float | None = None,
+    rejected_in: str | None = None,
+    executor: str = "NAME",
+) -> None:
+    """Print a failure and the remedy to stderr; see `show_terminal`."""
+    took = "" if seconds is None else f" after {seconds:.1f} s"
+    echo(
+        f"✗ {status}{took}: {shorten(error.type)}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True
+    )
+    problems = error.validation_errors or []
+    head, repeated, _ = error.message.partition(problems[0]) if problems else (error.message, "", "")
+    message = head.rstrip(" :;") if repeated and head else error.message  # without the problems listed below
+    echo(f"  {shorten(message, 2000)}", err=True)
+    for point in first_points(problems):
+        echo(f"    {point}", err=True)
+    last_words = (error.details or {}).get("stderr_tail")
+    if isinstance(last_words, str):
+        echo("  end of its stderr:", err=True)
+        for line in last_words.strip().splitlines()[-MAX_SHOWN_STDERR_LINES:]:
+            echo(f"    {shorten(line)}", err=True)
+    hint = HINTS.get(error.type, "").replace("NAME", executor)
+    if not isinstance(last_words, str):
+        hint = hint.replace("see its stderr above", "run it by hand: it wrote nothing to stderr")
+    if hint:
+        echo(f"  what to do: {hint}", err=True)
+    if rejected_in is not None:
+        echo(f"  rejected answers: ao result {rejected_in} --attempts", err=True)

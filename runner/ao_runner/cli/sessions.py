@@ -36,8 +36,7 @@ from ao_runner.cli.printing import (
     shorten,
     show_newest,
 )
-from ao_runner.cli.run_end import show_failure, show_result
-from ao_runner.cli.run_progress import Narrator
+from ao_runner.cli.run_progress import Narrator, show_failure, show_result
 from ao_runner.cli.runs import prompt_of
 from ao_runner.errors import RunnerError
 from ao_runner.home import WORKSPACES

@@ -38,8 +38,7 @@ from ao_runner.cli.options import (
     valid_tags,
 )
 from ao_runner.cli.printing import echo, print_document
-from ao_runner.cli.run_end import show_terminal
-from ao_runner.cli.run_progress import follow_run
+from ao_runner.cli.run_progress import follow_run, show_terminal
 from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile

@@ -29,8 +29,8 @@ from ao_protocol.framing import (
     NotIJson,
     decode_object,
     encode_line,
+    is_identifier,
 )
-from ao_protocol.identifiers import is_identifier
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import Identifier, JsonObject, Name, WireModel, problems_of
 from ao_protocol.written import NotInteroperable, check_name, decode_text, parse_json

@@ -28,7 +28,7 @@ from ao_runner.run_events import RunKey
 from ao_runner.runs.input_requests import PARKED
 from ao_runner.runs.lost_runs import RunSummary, end_lost_run, ending_behind, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.outcome import failed
-from ao_runner.runs.projection import Ended, project, project_end
+from ao_runner.runs.projection import Ended, project_end, project_lines
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Wakeup
 from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunRecord, seconds_since, timestamp
@@ -135,7 +135,7 @@ class StoreCoordinator(Coordinator):
         def keep() -> tuple[int, list[JsonObject]]:
             last = self._store.events.add_of_attempt(key.run_id, key.attempt, batch.first_seq, batch.lines, owner)
             is_repetition = last != batch.last_seq
-            return last, [] if is_repetition else project(self._store, key.run_id, batch.lines)
+            return last, [] if is_repetition else project_lines(self._store, key.run_id, batch.lines)
 
         last, changing = await self._held(key, keep)
         self._asked.note(key.run_id, changing)

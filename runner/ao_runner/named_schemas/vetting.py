@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
 from ao_protocol.contracts.verdicts import DRAFT_7_FORMATS, FORMATS_KEYWORD
 from ao_protocol.contracts.vetting import MAX_PROBLEMS
-from ao_protocol.json_path import ROOT, below
+from ao_protocol.json_path import ROOT, below, path_to
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 
+Steps: TypeAlias = tuple[str | int, ...]
+"""The names and indices that lead from a document to a part of it."""
 MAX_CHARACTERS_BESIDE_RUNS: Final = 64 * 1024
 """Maximum size of a schema that a worker checks: 200,000 delay its other runs for 80 ms, even from a thread."""
 
@@ -64,9 +66,10 @@ def vet(what: str, schema: object) -> None:
 
 def remarks_on(schema: JsonObject) -> list[str]:
     """Return remarks on parts of an acceptable schema that may surprise its author, each with its place, at most 50."""
-    references = " ".join(str(inside["$ref"]) for _, inside in walk(schema) if "$ref" in inside)
-    remarks = (one for at, inside in walk(schema) for one in _remarks(at, inside, references))
-    return [f"{place}: {remark}" for place, remark in islice(remarks, MAX_PROBLEMS)]
+    schemas = list(_schemas_in(schema))
+    references = " ".join(str(inside["$ref"]) for _, inside in schemas if "$ref" in inside)
+    remarks = (one for steps, inside in schemas for one in _remarks(steps, inside, references))
+    return [f"{path_to(steps)}: {remark}" for steps, remark in islice(remarks, MAX_PROBLEMS)]
 
 
 def remarks_below(
@@ -83,39 +86,39 @@ def remarks_below(
     return remarks
 
 
-def _remarks(place: str, schema: dict[str, Any], references: str) -> Iterator[tuple[str, str]]:
+def _remarks(place: Steps, schema: dict[str, Any], references: str) -> Iterator[tuple[Steps, str]]:
     for keyword in schema:
         if "$ref" in schema and keyword in _JUDGING - {"$ref", "$defs", "definitions"}:
-            yield below(place, keyword), "ignored beside $ref; put both into an allOf"
+            yield (*place, keyword), "ignored beside $ref; put both into an allOf"
         # The target of a reference is read, whatever keyword it is under.
         if keyword not in _JUDGING | _DESCRIBING and f"/{keyword}" not in references:
             close = difflib.get_close_matches(keyword, _JUDGING, n=1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
-            yield below(place, keyword), f"unknown keyword, ignored{meant}"
+            yield (*place, keyword), f"unknown keyword, ignored{meant}"
     if (written := schema.get("format")) is not None and written not in DRAFT_7_FORMATS:
         close = difflib.get_close_matches(written, DRAFT_7_FORMATS, n=1)
         meant = f"did you mean {close[0]!r}?" if close else "use a pattern to check it"
-        yield below(place, "format"), f"{written!r} is no format of Draft-7, so it is not checked; {meant}"
-    if schema.get(FORMATS_KEYWORD, "annotate") != "annotate" or (FORMATS_KEYWORD in schema and place != ROOT):
-        yield below(place, FORMATS_KEYWORD), "ignored; only 'annotate' at the root of the schema counts"
+        yield (*place, "format"), f"{written!r} is no format of Draft-7, so it is not checked; {meant}"
+    if schema.get(FORMATS_KEYWORD, "annotate") != "annotate" or (FORMATS_KEYWORD in schema and place):
+        yield (*place, FORMATS_KEYWORD), "ignored; only 'annotate' at the root of the schema counts"
     if schema.get("additionalProperties") is False and "patternProperties" not in schema:
         for name in schema.get("required", []):
             if name not in schema.get("properties", {}):
-                yield below(place, "required"), f"{name!r} must be there, and additionalProperties refuses it"
+                yield (*place, "required"), f"{name!r} must be there, and additionalProperties refuses it"
 
 
-def walk(schema: Any, place: str = ROOT) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401  # booleans, too
-    """Yield every schema object with its place, such as `$.properties.severity`, the outermost first."""
+def _schemas_in(schema: Any, place: Steps = ()) -> Iterator[tuple[Steps, dict[str, Any]]]:  # noqa: ANN401  # booleans
+    """Yield every schema object with the steps to it, such as `properties` and `severity`, the outermost first."""
     if not isinstance(schema, dict):
         return
     yield place, schema
     for keyword, rule in schema.items():
-        under = below(place, keyword)
+        under = (*place, keyword)
         if keyword in LISTS and isinstance(rule, list):
             for index, item in enumerate(rule):
-                yield from walk(item, below(under, index))
+                yield from _schemas_in(item, (*under, index))
         elif keyword in MAPS and isinstance(rule, dict):
             for name, member in rule.items():
-                yield from walk(member, below(under, name))
+                yield from _schemas_in(member, (*under, name))
         elif keyword in SINGLE:
-            yield from walk(rule, under)
+            yield from _schemas_in(rule, under)

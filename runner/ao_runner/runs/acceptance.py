@@ -99,8 +99,10 @@ def _blueprint_filled_in(request: RunRequest, project_dir: str) -> tuple[JsonObj
         if request.is_resolved:
             filled = fill_runner_values(session.blueprint, request.runner_values)
             document: JsonObject = filled if isinstance(filled, dict) else {}
-        else:
+        elif "${" in json.dumps(session.blueprint):
             document = resolve_placeholders(session.blueprint, _scopes(request, project_dir))
+        else:
+            document = session.blueprint
         return document, Blueprint.model_validate(document)
     except UnresolvedPlaceholders as error:
         raise refused(ErrorType.INVALID_INVOCATION, str(error)) from error

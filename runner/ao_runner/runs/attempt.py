@@ -47,7 +47,21 @@ SILENT_INTERVALS: Final = 6
 Mark = Literal["described", "spawned", "first_event", "terminal", "reaped"]
 
 
-class Journal(Protocol):
+class Sink(Protocol):
+    """The destination of the events of a run."""
+
+    def relay(self, batch: Sequence[Relayed]) -> None:
+        """Accept events."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it cannot accept more for now."""
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once it can accept events again."""
+
+
+class Journal(Sink, Protocol):
     """The record of a run while it is performed."""
 
     def begin(self) -> None:
@@ -58,16 +72,6 @@ class Journal(Protocol):
 
     def note(self, sentence: str) -> None:
         """Record a note, which is not an event."""
-
-    def relay(self, batch: Sequence[Relayed]) -> None:
-        """Record events."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the journal cannot accept more events for now."""
-
-    def when_room(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once the journal can accept events again."""
 
     def end(self, record: RunRecord) -> Terminal:
         """Close the run, whose terminal event was relayed, and return that event."""
@@ -86,7 +90,7 @@ class AttemptContext:
     async def perform(
         self,
         invocation: JsonObject,
-        relay: Callable[[list[Relayed]], None] | None = None,
+        relay: Callable[[Sequence[Relayed]], None] | None = None,
         settle: Callable[[Terminal], Terminal] = lambda terminal: terminal,
     ) -> RunRecord:
         """Perform an attempt and return its record.
@@ -103,7 +107,8 @@ class AttemptContext:
             CannotStart: No process could be started.
         """
         began_at = time.monotonic()
-        attempt = _Attempt(self, invocation, relay or self.journal.relay, settle)
+        sink = self.journal if relay is None else _Sink(self.journal, relay)
+        attempt = _Attempt(self, invocation, sink, settle)
         launched, supervision = await attempt.in_a_process()
         if launched.launch_mode == "kept" and (what := _turn_without_effect(supervision)):
             limits = _within(attempt.limits, time.monotonic() - began_at)
@@ -120,7 +125,7 @@ class _Attempt:
 
     context: AttemptContext
     invocation: JsonObject
-    relay: Callable[[list[Relayed]], None]
+    sink: Sink
     settle: Callable[[Terminal], Terminal]
 
     @property
@@ -187,7 +192,7 @@ class _Attempt:
         return Supervision(
             child=launched.child,
             conversation=new_conversation(request, identity, version, ready.redactor, settle),
-            sink=_Sink(self.context.journal, self.relay),
+            sink=self.sink,
             stopping=stopping,
             timeouts=Timeouts(
                 start_seconds=request.start_seconds,
@@ -210,7 +215,7 @@ class _Attempt:
         ending = replace(supervision.ending(last_words), limit_seconds=request.timeout_seconds)
         conversation = supervision.conversation
         if conversation.said is None:
-            self.relay(list(conversation.conclude(ended_without_terminal(ending))))
+            self.sink.relay(list(conversation.conclude(ended_without_terminal(ending))))
         elif not launched.is_kept and (complaint := disagreement(conversation.said, ending.exit_code, ending.cause)):
             conversation.complain(complaint)
         for problem in conversation.late_problems:
@@ -233,7 +238,7 @@ class _Sink:
     """Pass events to the attempt's relay; the journal decides whether there is room for more."""
 
     journal: Journal
-    relay: Callable[[list[Relayed]], None]
+    relay: Callable[[Sequence[Relayed]], None]
 
     @property
     def is_full(self) -> bool:

@@ -32,7 +32,6 @@ from ao_protocol.contracts.enforcement import CUT_OFF, Assessment, assess, not_a
 from ao_protocol.errors import REFUSALS, ErrorType
 from ao_protocol.events import (
     Body,
-    Envelope,
     ErrorInfo,
     Failure,
     Heartbeat,
@@ -115,7 +114,7 @@ class ContractLoop:
         """Process an event of an attempt and yield the resulting events of the run."""
         if item.event_type == "message_delta":
             return  # it may be part of an answer that does not fit
-        match item.event.body:
+        match item.body:
             case RunStarted() if self._last_seq > 0:
                 pass
             case SessionBound() as bound:
@@ -196,7 +195,7 @@ class ContractLoop:
         left = self.contract.max_retries - outcome.retry_count
         yield self._write(OutputValidation(attempt=outcome.retry_count + 1, valid=True, errors=[], retries_left=left))
         for message in self._messages:
-            yield self._write(message.event.body, message)
+            yield self._write(message.body, message)
         kept = result.model_copy(
             update={
                 "result_text": None,
@@ -211,9 +210,9 @@ class ContractLoop:
         """Write the messages that preceded an answer that does not fit, without any part of the answer."""
         answer = _plain(result.result_text or "")
         for message in self._messages:
-            said = _plain(_text_of(message.event.body))
+            said = _plain(_text_of(message.body))
             if result.result_text is not None and said and said not in answer and answer not in said:
-                yield self._write(message.event.body, message)
+                yield self._write(message.body, message)
         self._messages.clear()
 
     def _pass_on(self, failure: Failure, item: Relayed) -> Iterator[Relayed]:
@@ -256,12 +255,12 @@ class ContractLoop:
         self._last_seq += 1
         if not isinstance(body, Heartbeat | Log):
             self._progress_seq = self._last_seq
-        if received is not None and received.event.body is body and self._is_ours(received.event.envelope):
+        if received is not None and received.body is body and self._is_ours(received):
             return received
         return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)
 
-    def _is_ours(self, envelope: Envelope) -> bool:
-        return (envelope.run_id, envelope.seq) == (self.identity.run_id, self._last_seq)
+    def _is_ours(self, received: Relayed) -> bool:
+        return received.seq == self._last_seq and received.document["run_id"] == self.identity.run_id
 
 
 def assessment_of(result: Result, contract: OutputContract) -> Assessment:
@@ -323,10 +322,10 @@ async def attempt_verified(context: AttemptContext, contract: OutputContract) ->
             refused_results.append(terminal)
         return settled
 
-    def relay(batch: list[Relayed]) -> None:
-        if claimed and batch and batch[-1].event_type == "result":
-            held.append(batch.pop())
-        context.journal.relay(batch)
+    def relay(batch: Sequence[Relayed]) -> None:
+        is_claim = bool(claimed and batch) and batch[-1].event_type == "result"
+        held.extend(batch[-1:] if is_claim else ())
+        context.journal.relay(batch[:-1] if is_claim else batch)
 
     record = await context.perform(context.ready.invocation, relay, settle)
     redactor = context.ready.redactor
@@ -367,7 +366,7 @@ async def retry_until_valid(context: AttemptContext, contract: OutputContract) -
         executor_session_id=ready.session.executor_session_id,
     )
 
-    def relay(batch: list[Relayed]) -> None:
+    def relay(batch: Sequence[Relayed]) -> None:
         journal.relay([told for item in batch for told in loop.receive(item)])
 
     began_at = time.monotonic()

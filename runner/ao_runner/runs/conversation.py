@@ -105,7 +105,8 @@ class Conversation:
         self._noise_lines = 0
         self._noise_bytes = 0
         self._usage: Relayed | None = None
-        self._events = EventRedactor(self.redactor, self.identity, self.timestamp)
+        has_secrets = bool(self.redactor.values)
+        self._redaction = EventRedactor(self.redactor, self.identity, self.timestamp) if has_secrets else None
 
     @property
     def has_said_nothing(self) -> bool:
@@ -152,7 +153,7 @@ class Conversation:
         except EndedMidLine as error:
             relayed += self._each_in_turn(self._tell("the last line has no line end"))
             relayed += self._each_in_turn(self._receive_line(error.tail))
-        yield from self._let_out([*relayed, *self._events.flush()])
+        yield from self._let_out([*relayed, *([] if self._redaction is None else self._redaction.flush())])
 
     def conclude(self, terminal: Terminal) -> Iterator[Relayed]:
         """End the run with an event of the runner, unless the executor has ended it."""
@@ -180,42 +181,41 @@ class Conversation:
         return is_untold and b'"event_type"' not in line and b"\\u" not in line and line.strip() != b""
 
     def _each_in_turn(self, items: Iterable[Relayed]) -> list[Relayed]:
-        in_turn: list[Relayed] = []
-        for item in items:
-            in_turn += self._events.in_turn(item)
-            item.forget_document()
-        return in_turn
+        if self._redaction is None:
+            return list(items)
+        return [due for item in items for due in self._redaction.in_turn(item)]
 
     def _let_out(self, items: list[Relayed]) -> list[Relayed]:
-        shown = self._events.let_out(items)
+        shown = items if self._redaction is None else self._redaction.let_out(items)
         if shown is not items and shown[-1].event_type in _TERMINALS:
-            body = shown[-1].event.body
+            body = shown[-1].body
             self.terminal = body if isinstance(body, Result | Failure) else self.terminal
         return shown
 
     def _receive_line(self, line: bytes) -> Iterator[Relayed]:
         try:
-            received = self._read(line)
+            document, whole = self._read(line)
         except InvalidEvent as error:
             self._left_out += 1
             yield from self._tell(self._unreadable(line, error))
             return
-        event_type = received.event_type
+        event_type = document["event_type"]
         if self.terminal is not None:
             self.complain(f"{event_type!r} came after the terminal event and was dropped")
             return
-        complaint = self._check(received.document)
+        complaint = self._check(document)
         if complaint is not None:
             sentence, is_usable = complaint
             yield from self._tell(sentence if is_usable else f"{sentence}; dropped the event")
             if not is_usable:
                 return
         self.event_count += 1
+        received = Relayed.unread(document, whole)
         if event_type in _TERMINALS:
-            yield from self._end_run(received.event.body, received)  # type: ignore[arg-type]  # its type says so
+            yield from self._end_run(received.body, received)  # type: ignore[arg-type]  # its type says so
         elif event_type == "run_started":
             self.has_started = True
-            yield self._relay(received)
+            yield self._relay(received, document)
             yield from self._release()
         else:
             self.has_heartbeats = self.has_heartbeats or event_type == "heartbeat"
@@ -223,10 +223,10 @@ class Conversation:
                 self._usage = received
             if self._last_seq == 0 or self._held_back:
                 yield from self._begin()
-            yield self._relay(received)
+            yield self._relay(received, document)
 
-    def _read(self, line: bytes) -> Relayed:
-        """Return the event of a line, with the defaults for omitted fields (SPEC 5.2).
+    def _read(self, line: bytes) -> tuple[JsonObject, bytes]:
+        """Return the event of a line and its own line, with the defaults for omitted fields (SPEC 5.2).
 
         Raises:
             InvalidEvent: The line is not an event, even with the defaults.
@@ -239,7 +239,7 @@ class Conversation:
         following, tools = self._lifecycle.last_seq + 1, self._lifecycle.open_tools
         whole = complete_event(document, self._known, seq=following, timestamp=now, open_tools=tools)
         check_event(whole)
-        return Relayed.unread(whole, line if whole is document else encode_line(whole).rstrip(b"\n"))
+        return (whole, line if whole is document else encode_line(whole).rstrip(b"\n"))
 
     def _check(self, event: JsonObject) -> tuple[str, bool] | None:
         """Return the problem of an event and whether the event can still be relayed, or None if it has no problem."""
@@ -340,7 +340,7 @@ class Conversation:
         self.said = body
         settled = self.settle(body)
         if received is not None and settled is body:
-            relayed = self._relay(received)
+            relayed = self._relay(received, received.document)
         else:
             settled = self._with_usage(settled, body)
             relayed = self._write(settled)
@@ -349,19 +349,18 @@ class Conversation:
 
     def _with_usage(self, settled: Terminal, body: Terminal) -> Terminal:
         """Return an event of the runner with the figures that the executor told last."""
-        told = body.usage or (self._usage and self._usage.event.body)
+        told = body.usage or (self._usage and self._usage.body)
         if settled.usage is not None or not isinstance(told, UsageFigures):
             return settled
         return settled.model_copy(update={"usage": UsageFigures.model_validate(told.model_dump())})
 
-    def _relay(self, received: Relayed) -> Relayed:
+    def _relay(self, received: Relayed, document: JsonObject) -> Relayed:
         self._last_seq += 1
-        document = received.document
         names = document["run_id"], document["session_id"]
         # The refusal of an unreadable line names no run (AOX-043).
         if received.seq == self._last_seq and names == (self.identity.run_id, self.identity.session_id):
             return received
-        return as_event_of(self.identity, self._last_seq, received.event.body, received, self.timestamp)
+        return as_event_of(self.identity, self._last_seq, received.body, received, self.timestamp)
 
     def _write(self, body: Body) -> Relayed:
         self._last_seq += 1

@@ -6,12 +6,10 @@ text, and interleaved deltas of two messages are not joined.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
-
-from pydantic import JsonValue
 
 from ao_protocol.events import InvalidEvent, Log, parse_event
 from ao_protocol.framing import encode_line
@@ -33,20 +31,20 @@ class EventRedactor:
         self._redactor = redactor
         self._identity = identity
         self._timestamp = timestamp
-        self._deltas = DeltaRedactor(redactor.values) if redactor.values else None
+        self._deltas = DeltaRedactor(redactor.values)
 
-    def in_turn(self, item: Relayed) -> Sequence[Relayed]:
+    def in_turn(self, item: Relayed) -> list[Relayed]:
         """Process an event and return the events that are due now."""
-        return (item,) if self._deltas is None else self._deltas.receive(item)
+        return self._deltas.receive(item)
 
-    def flush(self) -> Sequence[Relayed]:
+    def flush(self) -> list[Relayed]:
         """Return the events that are still held back."""
-        return () if self._deltas is None else self._deltas.flush()
+        return self._deltas.flush()
 
     def let_out(self, items: list[Relayed]) -> list[Relayed]:
         """Return the events with redacted lines, or the same list if no line contains a secret."""
         # One search over all joined lines costs the least.
-        if self._deltas is None or not self._redactor.may_be_in(b"\n".join([item.line for item in items])):
+        if not self._redactor.may_be_in(b"\n".join([item.line for item in items])):
             return items
         return [self._redacted(item) for item in items]
 
@@ -72,9 +70,9 @@ class _Waiting:
     def let_go(self) -> Relayed:
         if not self.is_changed:
             return self.item
-        first, *others = _blocks_of(self.item)
-        content: list[JsonValue] = [{**first, "text": self.text}, *({**block, "text": ""} for block in others)]
-        document = {**self.item.document, "content": content}
+        document = self.item.document
+        first, *others = _blocks_of(document)
+        document["content"] = [{**first, "text": self.text}, *({**block, "text": ""} for block in others)]
         return Relayed.unread(document, encode_line(document).rstrip(b"\n"))
 
 
@@ -111,10 +109,11 @@ class DeltaRedactor:
 
     def _receive_delta(self, item: Relayed) -> list[Relayed]:
         earlier: list[Relayed] = []
-        if item.document["message_id"] != self._message_id:
+        document = item.document
+        if document["message_id"] != self._message_id:
             earlier = self.flush()
-            self._message_id = str(item.document["message_id"])
-        text = "".join([str(block["text"]) for block in _blocks_of(item)])
+            self._message_id = str(document["message_id"])
+        text = "".join([str(block["text"]) for block in _blocks_of(document)])
         seen = self._before + text
         if not self._waiting and not any(map(seen.__contains__, self._beginnings)):
             self._before = seen[1 - SHORTEST_SECRET :]
@@ -158,8 +157,8 @@ class DeltaRedactor:
         return [waiting.let_go() for waiting in gone]
 
 
-def _blocks_of(item: Relayed) -> list[JsonObject]:
-    content: list[JsonObject] = item.document["content"]  # type: ignore[assignment]  # deltas have text blocks
+def _blocks_of(document: JsonObject) -> list[JsonObject]:
+    content: list[JsonObject] = document["content"]  # type: ignore[assignment]  # deltas have text blocks
     return content
 
 

@@ -9,7 +9,7 @@ from ao_protocol.events import Terminal
 from ao_runner.profiles import Profile
 from ao_runner.run_events import Relayed
 from ao_runner.runs.attempt import Mark
-from ao_runner.runs.projection import project, project_end
+from ao_runner.runs.projection import PROJECTED, project, project_end
 from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.store import Store
 
@@ -106,13 +106,15 @@ class StoredJournal:
         if not batch:
             return
         self.mark("first_event")
-        run_id, lines = self.run.run_id, [item.line for item in batch]
-        ended = None
+        run_id, ended = self.run.run_id, None
+        lines = [item.line for item in batch]
+        changing = [item.document for item in batch if item.event_type in PROJECTED]
         with self.store.transaction():
             self.store.events.add(run_id, batch[0].seq, lines)
-            project(self.store, run_id, lines)
+            if changing:
+                project(self.store, run_id, changing)
             if batch[-1].event_type in TERMINAL_EVENTS:
-                terminal: Terminal = batch[-1].event.body  # type: ignore[assignment]  # its type says so
+                terminal: Terminal = batch[-1].body  # type: ignore[assignment]  # its type says so
                 ended = project_end(self.store, run_id, terminal, self.pausing)
                 self._terminal = terminal
                 self.mark("terminal")

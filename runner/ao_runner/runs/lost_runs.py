@@ -28,7 +28,7 @@ from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.outcome import failed
-from ao_runner.runs.projection import project, project_end
+from ao_runner.runs.projection import project_end, project_lines
 from ao_runner.store.records import Run, RunState, RunStatus, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import (
@@ -201,7 +201,7 @@ def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = t
         ending = ending_behind(run.run_id, 0 if last is None else last.seq, summary, failure, now)
         lines = [item.line for item in ending]
         store.events.add(run.run_id, ending[0].seq, lines)
-        project(store, run.run_id, lines)
+        project_lines(store, run.run_id, lines)
     project_end(store, run.run_id, terminal, now=now)
 
 

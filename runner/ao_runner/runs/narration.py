@@ -95,14 +95,14 @@ class NarrationEntry:
         return self.line or self.text
 
 
+@dataclass
 class Narration:
     """The entries of the events of one run, in their order, where the result is shown by itself.
 
     A message of the agent is held back until the next event tells whether it is the result.
     """
 
-    def __init__(self) -> None:
-        self._held_back: Message | None = None
+    _held_back: Message | None = None
 
     def receive(self, body: Body) -> list[NarrationEntry]:
         """Return the entries that the next event makes due, of any weight."""

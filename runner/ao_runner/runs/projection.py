@@ -24,18 +24,21 @@ PROJECTED: Final = frozenset({"session_bound", "usage", *REQUEST_EVENTS})
 """The types of events that change rows. The terminal event does, too; see `project_end`."""
 
 
-def project(store: Store, run_id: str, lines: Sequence[bytes]) -> list[JsonObject]:
+def project_lines(store: Store, run_id: str, lines: Sequence[bytes]) -> list[JsonObject]:
+    """Do what `project` does for events as lines, and return the events that changed a row."""
+    changing = list(events_of_types(lines, PROJECTED))
+    project(store, run_id, changing)
+    return changing
+
+
+def project(store: Store, run_id: str, changing: Sequence[JsonObject]) -> None:
     """Store what events of a run report: the executor's own session, usage, requests to a person and their ends.
 
     Args:
         store: The store.
         run_id: The run.
-        lines: Its events in their order, none of which was projected before.
-
-    Returns:
-        The events that changed a row.
+        changing: Its events of the types in `PROJECTED` in their order, none of which was projected before.
     """
-    changing = list(events_of_types(lines, PROJECTED))
     usage: JsonObject | None = None
     for event in changing:
         match event["event_type"]:
@@ -46,8 +49,7 @@ def project(store: Store, run_id: str, lines: Sequence[bytes]) -> list[JsonObjec
             case _:
                 store.inputs.note(run_id, event)
     if usage is not None:
-        store.figures.record_usage(run_id, UsageFigures.model_validate(usage))
-    return changing
+        store.runs.record_usage(run_id, UsageFigures.model_validate(usage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def project_end(
         now: Returns the time.
     """
     store.runs.end(run_id, status_of(terminal), now(), error_type_of(terminal))
-    store.figures.record_usage(run_id, terminal.usage)
+    store.runs.record_usage(run_id, terminal.usage)
     is_awaited = store.deliveries.is_end_awaited(run_id)
     reset = _reset_of(terminal)
     if reset is None or not isinstance(terminal, Failure):

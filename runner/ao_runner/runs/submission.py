@@ -28,8 +28,7 @@ from ao_protocol.contracts.contract import (
     resolve_contract,
 )
 from ao_protocol.documents import Blueprint
-from ao_protocol.framing import MAX_INVOCATION_BYTES
-from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, is_identifier
+from ao_protocol.framing import MAX_IDENTIFIER_BYTES, MAX_INVOCATION_BYTES, is_identifier
 from ao_protocol.inputs import PROMPT_SCHEMA, ParametersInvalid, check_against
 from ao_protocol.json_path import below
 from ao_protocol.wire import JsonObject, Name, Seconds, problems_of
@@ -200,7 +199,8 @@ def accept(asked: NewRun, at: Reception) -> Accepted:
         NotInteroperable: A document holds what no invocation can.
     """
     for name in ("parameters", "metadata", "executor_config", "output_schema", "output_schema_options"):
-        check_interoperable(getattr(asked, name), place=f"$.{name}")
+        if document := getattr(asked, name):
+            check_interoperable(document, place=f"$.{name}")
     seconds = asked.timeout_seconds
     if seconds is not None and not (isinstance(seconds, float | int) and 0 < seconds < math.inf):
         problem = Problem("$.timeout_seconds", f"expected a number of seconds greater than 0, found {seconds!r}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ao_protocol.control_lines import Cancel
 from ao_protocol.framing import encode_line
@@ -22,6 +22,9 @@ from ao_runner.runs.conversation import Conversation
 from ao_runner.runs.input_requests import InputRequests
 from ao_runner.runs.outcome import Cause, ProcessEnded
 from ao_runner.runs.run_request import DRAIN_SECONDS, START_SECONDS, GracePeriods
+
+if TYPE_CHECKING:
+    from ao_runner.runs.attempt import Sink
 
 
 class Action(StrEnum):
@@ -121,20 +124,6 @@ class Timeouts:
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 
 
-class Sink(Protocol):
-    """The destination of the events of a run."""
-
-    def relay(self, batch: list[Relayed]) -> None:
-        """Accept events."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the sink cannot accept more for now."""
-
-    def when_room(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once the sink can accept events again."""
-
-
 @dataclass(slots=True)
 class Supervision:
     """Await `perform` once. `cancel` and `kill` may be called from elsewhere on the loop.
@@ -145,7 +134,7 @@ class Supervision:
 
     child: Child
     conversation: Conversation
-    sink: Sink
+    sink: "Sink"
     stopping: Stopping = field(default_factory=Stopping)
     timeouts: Timeouts = field(default_factory=Timeouts)
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
@@ -298,8 +287,9 @@ class Supervision:
         # Output that is not an event is no sign of life.
         if self.conversation.event_count > taken_before or self.conversation.is_within_an_event:
             self._heard_at = self._loop.time()
+        is_too_noisy = self.conversation.is_too_noisy
         self._relay(items)
-        if self.conversation.is_too_noisy and self.stopping.cause is None:
+        if is_too_noisy and self.stopping.cause is None:
             self.stopping.begin(Cause.TOO_NOISY, self._loop.time())
 
     def _relay(self, items: Iterable[Relayed]) -> None:

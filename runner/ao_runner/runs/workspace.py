@@ -150,7 +150,7 @@ class _HeldEnd:
     def _shown(self, item: Relayed) -> Relayed:
         if item.event_type != "session_bound":
             return item
-        body = item.event.body
+        body = item.body
         if not isinstance(body, SessionBound) or body.project_dir != self.workspace_dir:
             return item
         return self._event(item.seq, body.model_copy(update={"project_dir": self.request.session.project_dir}), item)
@@ -171,7 +171,7 @@ class _HeldEnd:
         return self.journal.end(replace(self._record or RunRecord(argv=()), workspace=workspace))
 
     def _body(self) -> Terminal:
-        body = self._terminal[0].event.body
+        body = self._terminal[0].body
         assert isinstance(body, Result | Failure)  # noqa: S101  # its type says so
         return body
 

@@ -1,15 +1,14 @@
 """What a database engine provides to the queries of a store. SQLite and PostgreSQL are behind it."""
 
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Final, Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self
 
-from ao_runner.store.columns import NO_TEXT, Record, Row, Stored
+from ao_runner.store.columns import Record, Row, Stored
 from ao_runner.store.ownership import Wakeup
 from ao_runner.store.store_errors import Damage, RowDamaged
 
@@ -74,7 +73,11 @@ class Engine(Protocol):
 
     @abstractmethod
     def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        """Run a statement and return its rows."""
+        """Run a statement and return its rows.
+
+        U+FFFD replaces what no column can hold in the values: in names of executors, and in ids that are looked for.
+        Names that people choose are refused earlier.
+        """
 
     @abstractmethod
     def write(self, statement: str, values: Sequence[object] = ()) -> int:
@@ -189,26 +192,13 @@ class Engine(Protocol):
         """Yield a wakeup that `notify` of any process triggers inside the block."""
 
 
+@dataclass(eq=False)
 class Part:
-    """The queries about one subject, over the engine of a store."""
+    """The queries about one subject, over the engine of a store, and the parts that they need."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._db = engine
+    _db: Engine
 
 
 def end_of_prefix(prefix: str) -> str:
     """Return the least text behind all texts with a prefix, in the order of code points."""
     return f"{prefix}\U0010ffff"
-
-
-def storable(value: object, unstorable: re.Pattern[str] = NO_TEXT) -> object:
-    """Return a value for a statement, with U+FFFD for what no column can hold.
-
-    Names that people choose are refused earlier; these are those of executors, and ids that are looked for.
-    """
-    if not isinstance(value, str) or (value.isascii() and "\0" not in value):
-        return value
-    return unstorable.sub("\ufffd", value)
-
-
-without_nul: Final = partial(storable, unstorable=re.compile(f"\0|{NO_TEXT.pattern}"))

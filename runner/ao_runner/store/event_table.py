@@ -2,14 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ao_runner.store.columns import Stored, reading
-from ao_runner.store.engine import ConstraintBroken, Engine, Part
+from ao_runner.store.engine import Part
 from ao_runner.store.records import StoredEvent
 from ao_runner.store.run_table import RunTable
-from ao_runner.store.store_errors import RowConflict, RowDamaged
+from ao_runner.store.store_errors import RowDamaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,25 +21,13 @@ class _Tail:
 _TAIL: Final = Stored("events of run", _Tail)
 
 
+@dataclass(eq=False)
 class EventTable(Part):
     """The events: rows of consecutive JSON lines, numbered within their run and within the store."""
 
-    def __init__(self, engine: Engine, runs: RunTable) -> None:
-        super().__init__(engine)
-        self._runs = runs
-        self.gaps: dict[str, int] = {}
-        """The last event before the newest gap of a run: `add_of_attempt` has stored events behind missing ones."""
-
-    def add(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
-        """Store consecutive events in one row. All are stored or none.
-
-        Raises:
-            RowConflict: The first event exists.
-        """
-        try:
-            self.insert(run_id, first_seq, lines)
-        except ConstraintBroken as error:
-            raise RowConflict(f"event {first_seq} of run {run_id}") from error
+    _runs: RunTable
+    gaps: dict[str, int] = field(default_factory=dict)
+    """The last event before the newest gap of a run: `add_of_attempt` has stored events behind missing ones."""
 
     def last_seq(self, run_id: str) -> int:
         """Return the `seq` of the last stored event of a run; 0 if there is none."""
@@ -86,8 +74,12 @@ class EventTable(Part):
         return int(rows[0][0]) if rows else 0
 
     @abstractmethod
-    def insert(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
-        """Store consecutive events. All are stored or none."""
+    def add(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
+        """Store consecutive events in one row. All are stored or none.
+
+        Raises:
+            RowConflict: The first event exists.
+        """
 
     def add_of_attempt(
         self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
@@ -112,7 +104,7 @@ class EventTable(Part):
         if last + 1 < first_seq:
             self.gaps[run_id] = last
         # Events that a damaged outbox has lost are missing here as well, as a visible gap.
-        self.insert(run_id, max(first_seq, last + 1), new)
+        self.add(run_id, max(first_seq, last + 1), new)
         return first_seq + len(lines) - 1
 
     @abstractmethod

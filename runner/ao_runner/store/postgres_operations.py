@@ -18,8 +18,7 @@ from ao_runner.store.postgres_layout import (
     missing_partitions,
     partition_name,
 )
-from ao_runner.store.postgres_store import PostgresStore, connect, explain
-from ao_runner.store.postgres_tables import LOST
+from ao_runner.store.postgres_store import LOST, PostgresStore, connect, explain
 
 _PARTITIONS: Final = """
 WITH parts AS (

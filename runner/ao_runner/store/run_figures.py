@@ -81,14 +81,6 @@ class RunFigures(Part):
         }
         return Live(queued, running, ended, tuple(self._db.records(_LIVE, _LIVE_RUNS, (), expressions)))
 
-    def record_usage(self, run_id: str, usage: UsageFigures | None) -> None:
-        """Store what a run has used, as a step of the transaction that stores the event that tells it."""
-        if usage is not None:
-            self._db.write(
-                "UPDATE runs SET cost_usd = ?, input_tokens = ?, output_tokens = ? WHERE run_id = ?",
-                (usage.cost_usd, usage.input_tokens, usage.output_tokens, run_id),
-            )
-
     def usage_of(self, run_ids: Sequence[str]) -> dict[str, UsageFigures]:
         """Return what runs have used. Those that reported nothing are absent."""
         rows = self._db.fetch(

@@ -6,11 +6,12 @@ if another worker has claimed the run, or the run has ended.
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from ao_protocol.errors import ErrorType
 from ao_runner.store.columns import Row
-from ao_runner.store.engine import Engine, Part
+from ao_runner.store.engine import Part
 from ao_runner.store.limit_table import LimitTable
 from ao_runner.store.records import ClaimedRun, Offer, Run
 from ao_runner.store.run_table import RUN, RunTable
@@ -21,12 +22,13 @@ from ao_runner.store.worker_table import CLAIMED, WorkerTable
 _NEW: Final[dict[str, object]] = {"status": "queued", "attempt": 0, "owner": "", "has_begun": 0, "announced": 0}
 
 
+@dataclass(eq=False)
 class RunQueue(Part):
     """The queue in one store. Each method is one statement, or is part of its caller's transaction."""
 
-    def __init__(self, engine: Engine, runs: RunTable, limits: LimitTable, workers: WorkerTable) -> None:
-        super().__init__(engine)
-        self._runs, self._limits, self._workers = runs, limits, workers
+    _runs: RunTable
+    _limits: LimitTable
+    _workers: WorkerTable
 
     def add(self, run: Run) -> None:
         """Append a run to the queue. Its events belong to this week, whose partition no worker may have created."""

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from ao_protocol.events import UsageFigures
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.store.brief_fields import brief_parameters
 from ao_runner.store.columns import Stored, json_object, reading
-from ao_runner.store.engine import ConstraintBroken, Engine, Part, end_of_prefix
+from ao_runner.store.engine import ConstraintBroken, Part, end_of_prefix
 from ao_runner.store.records import LAST, Run, RunFilter, RunRecord, RunState, RunStatus, Session
 from ao_runner.store.run_figures import ONLY, contains
 from ao_runner.store.session_table import SessionTable
@@ -28,12 +29,11 @@ MOST_OF_A_SESSION: Final = 1_000
 _PREFIXED: Final = "run_id >= ? AND run_id < ?"
 
 
+@dataclass(eq=False)
 class RunTable(Part):
     """The runs: one row for each, with its state and its settings."""
 
-    def __init__(self, engine: Engine, sessions: SessionTable) -> None:
-        super().__init__(engine)
-        self._sessions = sessions
+    _sessions: SessionTable
 
     def insert(self, run: Run, values: Mapping[str, object]) -> None:
         """Store a new run, whose columns have the values."""
@@ -66,6 +66,14 @@ class RunTable(Part):
             "UPDATE runs SET status = ?, ended_at = ?, error_type = ? WHERE run_id = ?",
             (status, ended_at, error_type, run_id),
         )
+
+    def record_usage(self, run_id: str, usage: UsageFigures | None) -> None:
+        """Store what a run has used, as a step of the transaction that stores the event that tells it."""
+        if usage is not None:
+            self._db.write(
+                "UPDATE runs SET cost_usd = ?, input_tokens = ?, output_tokens = ? WHERE run_id = ?",
+                (usage.cost_usd, usage.input_tokens, usage.output_tokens, run_id),
+            )
 
     def request_stop(self, run_id: str) -> RunStatus | None:
         """Request a stop of a run and return its status, or None if there is no such run."""
@@ -149,6 +157,10 @@ class RunTable(Part):
         if not statuses:
             return self.select("1 = 1")
         return self.select(f"status IN ({', '.join('?' * len(statuses))})", *statuses)
+
+    def are_running(self) -> bool:
+        """Return whether any run is running, by whatever process."""
+        return bool(self._db.fetch("SELECT 1 FROM runs WHERE status = 'running' LIMIT 1"))
 
     def find(self, beginning: str) -> list[RunState]:
         """Return the run with an id, or the runs whose ids have that prefix, oldest first.

@@ -1,13 +1,14 @@
 """The sessions of a store."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
 from ao_runner.store.columns import Row, Stored
 from ao_runner.store.deliveries import DeliveryTable
-from ao_runner.store.engine import Engine, Part, end_of_prefix
+from ao_runner.store.engine import Part, end_of_prefix
 from ao_runner.store.records import LAST, DeletableSession, Session
 from ao_runner.store.store_errors import SessionsOpen, SessionUnknown
 
@@ -20,12 +21,11 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
+@dataclass(eq=False)
 class SessionTable(Part):
     """The sessions: one row for each conversation."""
 
-    def __init__(self, engine: Engine, deliveries: DeliveryTable) -> None:
-        super().__init__(engine)
-        self._deliveries = deliveries
+    _deliveries: DeliveryTable
 
     def add(self, session: Session) -> None:
         """Store a new session."""

@@ -14,8 +14,8 @@ from weakref import finalize
 
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_home, renamed_as_damaged, take_lock
-from ao_runner.store.columns import Row
-from ao_runner.store.engine import ConstraintBroken, storable
+from ao_runner.store.columns import NO_TEXT, Row
+from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.sqlite_layout import LAYOUTS, layout_of, upgrade
 from ao_runner.store.store_errors import (
     Damage,
@@ -132,16 +132,22 @@ class StoreFile:
 
     def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """See `Engine`."""
-        return self.connection.execute(statement, [*map(storable, values)]).fetchall()
+        return self.connection.execute(statement, _storable(values)).fetchall()
 
     def write(self, statement: str, values: Sequence[object] = ()) -> int:
         """See `Engine`."""
         try:
-            return self.connection.execute(statement, [*map(storable, values)]).rowcount
+            return self.connection.execute(statement, _storable(values)).rowcount
         except sqlite3.OperationalError as error:
             raise unwritable(self.path, error) from error
         except sqlite3.IntegrityError as error:
             raise ConstraintBroken(_CONSTRAINTS.get(error.sqlite_errorcode, "key"), str(error)) from error
+
+
+def _storable(values: Sequence[object]) -> list[object]:
+    return [
+        NO_TEXT.sub("\ufffd", value) if isinstance(value, str) and not value.isascii() else value for value in values
+    ]
 
 
 _BEYOND_THE_FILE: Final = frozenset(

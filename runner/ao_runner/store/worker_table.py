@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ao_runner.store.columns import Row, Stored
-from ao_runner.store.engine import Engine, Part
+from ao_runner.store.engine import Part
 from ao_runner.store.ownership import Owner
 from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunState
 from ao_runner.store.run_figures import OPEN
@@ -27,12 +27,11 @@ class Requests:
     """Whether it has to leave when its runs have ended. It claims no more of them."""
 
 
+@dataclass(eq=False)
 class WorkerTable(Part):
     """The workers: their leases, the runs that they hold, and the requests to them."""
 
-    def __init__(self, engine: Engine, runs: RunTable) -> None:
-        super().__init__(engine)
-        self._runs = runs
+    _runs: RunTable
 
     def request_drain(self, owner: str) -> bool:
         """Request that a living worker drains, and return whether there is such a one.

@@ -11,6 +11,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -46,7 +47,7 @@ from ao_runner.run_events import RunIdentity, RunKey, as_event_of
 from ao_runner.runs import lost_runs
 from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.runs.outcome import failed
-from ao_runner.store.records import timestamp
+from ao_runner.store.records import seconds_since, timestamp
 from ao_runner.worker.log import Log, log_mishap
 
 MOST_EVENTS: Final = 5000
@@ -54,6 +55,8 @@ MOST_EVENTS: Final = 5000
 MOST_WORKERS: Final = 1000
 ADOPT_SECONDS: Final = 5.0
 """How often a worker looks for outboxes of dead workers."""
+MOST_LATE_RUNS: Final = 100
+"""Maximum number of runs to look at for how far delivery is behind, those first that have waited for longest."""
 MAX_REASON_CHARACTERS: Final = 300
 REFUSED_NAME: Final = "refused.jsonl"
 """The folder beside the outbox for events that a coordinator refused for good."""
@@ -428,3 +431,17 @@ def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callab
             break
         summary, seq = summary.after(batch.lines), batch.last_seq
     return [item.line for item in lost_runs.ending_behind(state.key.run_id, state.durable_seq, summary, failure, now)]
+
+
+def oldest_age_seconds(outbox: Outbox) -> float:
+    """Return the age of the oldest undelivered event by its own timestamp; 0 if all are delivered."""
+    waiting = (state for state in outbox.open_keys() if state.durable_seq != state.acknowledged_seq)
+    ages = [0.0]
+    for state in islice(waiting, MOST_LATE_RUNS):
+        try:
+            batch = outbox.next_batch(state.key, max_events=1)
+        except (RecordDamaged, OutboxUnreadable):
+            continue  # delivery reports it
+        if batch is not None:
+            ages.append(seconds_since(json.loads(batch.lines[0])["timestamp"]))
+    return max(ages)

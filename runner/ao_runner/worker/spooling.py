@@ -170,7 +170,7 @@ class SpooledJournal:
         self._spooler.append(self._key, batch[0].seq, [item.line for item in batch], ends=ends)
         self.events += len(batch)
         if ends:
-            self._terminal = last.event.body  # type: ignore[assignment]  # guaranteed by its type
+            self._terminal = last.body  # type: ignore[assignment]  # guaranteed by its type
             self.mark("terminal")
 
     @property

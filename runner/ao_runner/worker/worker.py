@@ -33,9 +33,8 @@ from ao_runner.runs.outcome import failed
 from ao_runner.runs.run import perform_run
 from ao_runner.store.records import RunRecord, timestamp
 from ao_runner.worker.assignment import Host, served_order
-from ao_runner.worker.backlog import oldest_age_seconds
 from ao_runner.worker.claiming import Claiming, Needs
-from ao_runner.worker.delivery import Delivery, ending_behind, recover_orphans, wake_left_over
+from ao_runner.worker.delivery import Delivery, ending_behind, oldest_age_seconds, recover_orphans, wake_left_over
 from ao_runner.worker.held_runs import HeldRun, HeldRuns, Leases
 from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.observers import Observer

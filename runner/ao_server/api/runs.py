@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ao_protocol.events import Failure, Result
-from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
+from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.submission import Accepted, NewRun

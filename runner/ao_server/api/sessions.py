@@ -7,8 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, HTTPException, Path, Query
 
 from ao_protocol.events import Result
-from ao_protocol.framing import decode_object
-from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
+from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS, decode_object
 from ao_protocol.wire import JsonObject
 from ao_runner.store.records import OPEN_STATUSES, RunState, Session
 from ao_runner.store.store import Store

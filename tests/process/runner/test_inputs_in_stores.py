@@ -8,7 +8,7 @@ import pytest
 
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.answering import AnsweredBefore, AnswerRefused, find_request, give_answer
-from ao_runner.runs.projection import project
+from ao_runner.runs.projection import project_lines
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Run, Session
 from ao_runner.store.store import Store
@@ -38,7 +38,7 @@ def asking(store: Store, *request_ids: str) -> None:
     """Fill a store with a running run that asks."""
     store.sessions.add(SESSION)
     store.runs.begin(RUN, "owner")
-    project(store, "run_1", [requested(request_id) for request_id in request_ids])
+    project_lines(store, "run_1", [requested(request_id) for request_id in request_ids])
 
 
 def parked(store: Store, *request_ids: str) -> None:
@@ -46,7 +46,7 @@ def parked(store: Store, *request_ids: str) -> None:
     asking(store, *request_ids)
     for request_id in request_ids:
         assert store.inputs.decide("run_1", request_id, None, NOW) is None
-        project(store, "run_1", [resolved(request_id, "expired")])
+        project_lines(store, "run_1", [resolved(request_id, "expired")])
     store.runs.end("run_1", "failed", NOW, "input_required")
 
 
@@ -77,7 +77,7 @@ def test_a_decision_before_the_event_counts_and_the_event_completes_the_request(
     asking(store)
     assert store.inputs.decide("run_1", "call_1", DENY, "earlier", "ann") == DENY
 
-    project(store, "run_1", [requested("call_1")])
+    project_lines(store, "run_1", [requested("call_1")])
 
     assert not store.inputs.answer("run_1", "call_1", ALLOW, "bob")
     (request,) = store.inputs.of_run("run_1")
@@ -88,10 +88,10 @@ def test_a_decision_before_the_event_counts_and_the_event_completes_the_request(
 def test_repeated_events_change_nothing(store: Store) -> None:
     asking(store, "call_1")
     store.inputs.answer("run_1", "call_1", ALLOW, "ann")
-    project(store, "run_1", [resolved("call_1", "accepted")])
+    project_lines(store, "run_1", [resolved("call_1", "accepted")])
     (before,) = store.inputs.of_run("run_1")
 
-    project(store, "run_1", [requested("call_1"), b'{"event_type":"log"}', resolved("call_1", "accepted")])
+    project_lines(store, "run_1", [requested("call_1"), b'{"event_type":"log"}', resolved("call_1", "accepted")])
 
     assert store.inputs.of_run("run_1") == [before]
     assert (before.outcome, before.is_waiting) == ("accepted", False)
@@ -100,7 +100,7 @@ def test_repeated_events_change_nothing(store: Store) -> None:
 
 def test_a_request_waits_while_its_run_goes_on(store: Store) -> None:
     asking(store, "call_1", "call_2")
-    project(store, "run_1", [resolved("call_1", "cancelled")])
+    project_lines(store, "run_1", [resolved("call_1", "cancelled")])
     assert [one.request_id for one in store.inputs.waiting()] == ["call_2"]
 
     store.runs.end("run_1", "failed", NOW, "internal_error")
@@ -136,7 +136,7 @@ def test_a_parked_request_waits_no_more_once_its_session_has_another_run(store: 
 def test_a_run_that_was_to_be_parked_and_ended_otherwise_waits_for_nobody(store: Store) -> None:
     asking(store, "call_1")
     store.inputs.decide("run_1", "call_1", None, NOW)
-    project(store, "run_1", [resolved("call_1", "cancelled")])
+    project_lines(store, "run_1", [resolved("call_1", "cancelled")])
     store.runs.end("run_1", "failed", NOW, "attempt_lost")
 
     assert store.inputs.waiting() == []

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class Sink:
         self.waiting: list[Callable[[], None]] = []
         self.was_asked = asyncio.Event()
 
-    def relay(self, batch: list[Relayed]) -> None:
+    def relay(self, batch: Sequence[Relayed]) -> None:
         self.events += [item.event for item in batch]
 
     def when_room(self, callback: Callable[[], None]) -> None:

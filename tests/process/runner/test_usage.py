@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from ao_runner.runs.lost_runs import fail_lost_runs
-from ao_runner.runs.projection import project
+from ao_runner.runs.projection import project_lines
 from ao_runner.store.sqlite_store import SqliteStore
 from tests.process.runner.coordinators.drivers import StoreDriver, the_run
 from tests.process.runner.coordinators.lines import batch, line, result
@@ -54,7 +54,7 @@ def test_a_lost_run_has_cost_what_was_told_before(tmp_path: Path) -> None:
         store.sessions.add(SESSION)
         store.runs.begin(RUN, "nobody")
         store.events.add("run_1", 1, [told])
-        project(store, "run_1", [told])
+        project_lines(store, "run_1", [told])
         fail_lost_runs(store)
         lines = [event.line for event in store.events.of_session("ses_1")]
 

@@ -229,7 +229,7 @@ def ended(store: Store, number: int, answer: str, *, prompt: str = "x", escapes:
     store.queue.add(replace(Run(run_id, f"ses_{number}", "start", {"prompt": prompt}, now), profile="reviewer"))
     lines = [{"event_type": "message", "text": "said before"}, {"event_type": "result", "text": answer}]
     for seq, line in enumerate(lines, 1):
-        store.events.insert(run_id, seq, [json.dumps(line, ensure_ascii=escapes).encode()])
+        store.events.add(run_id, seq, [json.dumps(line, ensure_ascii=escapes).encode()])
     store.runs.end(run_id, "completed", now, None)
     return run_id
 

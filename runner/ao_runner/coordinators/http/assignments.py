@@ -30,8 +30,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from ao_lifeline.removal import remove_tree
-from ao_protocol.framing import MAX_DEPTH
-from ao_protocol.identifiers import is_identifier
+from ao_protocol.framing import MAX_DEPTH, is_identifier
 from ao_protocol.version import with_typed_servers
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, check_interoperable

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from ao_protocol.identifiers import is_identifier
+from ao_protocol.framing import is_identifier
 from ao_runner.coordinators.http.assignments import OfferedRun, Scripts, offered_run
 from ao_runner.coordinators.http.event_delivery import ENDED, Delivery
 from ao_runner.coordinators.http.registration import MOST_LOST_POLLS, Enrolment, Tell

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from ao_protocol.identifiers import is_identifier
+from ao_protocol.framing import is_identifier
 from ao_protocol.version import MalformedSchemaVersion, SchemaVersion
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint
