@@ -86,15 +86,11 @@ def oddities(loaded: LoadedBlueprint) -> list[str]:
 
     `metadata`, `$schema` and `x-…` may contain anything.
     """
-    return _oddities(loaded.document, loaded.blueprint, ROOT, is_beside_runs=False)
+    return oddities_of(loaded.document, loaded.blueprint, ROOT, is_beside_runs=False)
 
 
-def oddities_of(document: JsonObject, blueprint: Blueprint, place: str) -> list[str]:
-    """Return the same remarks for a blueprint within another document, beside other runs: skip very long schemas."""
-    return _oddities(document, blueprint, place, is_beside_runs=True)
-
-
-def _oddities(document: JsonObject, blueprint: Blueprint, place: str, *, is_beside_runs: bool) -> list[str]:
+def oddities_of(document: JsonObject, blueprint: Blueprint, place: str, *, is_beside_runs: bool = True) -> list[str]:
+    """Return the same remarks for a blueprint within another document. Beside other runs, skip very long schemas."""
     unknown = list(islice(_unknown_fields(document, blueprint, place), MAX_REMARKS))
     if document.keys().isdisjoint(SCHEMA_FIELDS):
         return unknown

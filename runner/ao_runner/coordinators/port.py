@@ -12,6 +12,7 @@ from typing import Final, Protocol, Self
 
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
+from ao_runner.run_events import EventBatch as EventBatch  # noqa: PLC0414  # a part of the port
 from ao_runner.run_events import RunKey
 from ao_runner.store.records import Run, RunRecord, Session
 
@@ -32,24 +33,6 @@ class Assignment:
     """Those of the session's first run, where this one is a resume and they are known."""
     queued_seconds: float = 0.0
     """How long the run has waited, as far as the coordinator knows."""
-
-
-@dataclass(frozen=True, slots=True)
-class EventBatch:
-    """Events of one attempt in their order, without gap, each as its JSON line without the line end.
-
-    There may be a gap between two batches: events that were refused, or lost with a damaged outbox, are never sent.
-    When events are sent again, the batches may be cut elsewhere.
-    """
-
-    key: RunKey
-    first_seq: int
-    lines: Sequence[bytes]
-
-    @property
-    def last_seq(self) -> int:
-        """The `seq` of the last event."""
-        return self.first_seq + len(self.lines) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,48 +34,16 @@ class Outcome(StrEnum):
     """The same schema; only its description is new."""
 
 
-@dataclass(eq=False)
 class BadSchemaName(RunnerError):
     """A name with characters that are not allowed in every place of a name."""
 
-    name: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.name[: MAX_NAME_CHARACTERS + 1]!r} cannot be the name of a schema: choose 1 to"
-            f" {MAX_NAME_CHARACTERS} letters, digits, '.', '_' or '-', the first of them a letter or a digit"
-        )
-
-
-@dataclass(eq=False)
 class SchemaNotFound(RunnerError):
     """No schema has that name, or it was deleted."""
 
-    name: str
-    close: Sequence[str] = ()
 
-    def __str__(self) -> str:
-        meant = f"did you mean {' or '.join(map(repr, self.close))}? " if self.close else ""
-        return f"there is no schema {self.name!r}; {meant}`ao schema list` lists the schemas"
-
-
-@dataclass(eq=False)
 class NameTaken(RunnerError):
     """The name refers to another schema."""
-
-    name: str
-    used_by_runs: int
-    free_name: str
-
-    def __str__(self) -> str:
-        if self.used_by_runs:
-            advice = f"{_runs(self.used_by_runs)} used it, so it cannot be replaced"
-        else:
-            advice = f"no run has used it, so `ao schema delete {self.name}` makes room for it"
-        return (
-            f"schema {self.name!r} already exists with a different definition; {advice}: use a new name, such as"
-            f" {self.free_name!r}"
-        )
 
 
 @dataclass(eq=False)
@@ -117,7 +85,9 @@ class SchemaRegistry:
             NameTaken: The name refers to another schema.
         """
         if not _NAME.fullmatch(name):
-            raise BadSchemaName(name)
+            found = f"{name[: MAX_NAME_CHARACTERS + 1]!r} cannot be the name of a schema"
+            expected = f"1 to {MAX_NAME_CHARACTERS} letters, digits, '.', '_' or '-'"
+            raise BadSchemaName(f"{found}: choose {expected}, the first of them a letter or a digit")
         vet(f"schema {name!r}", schema)
         with self._store.transaction():
             kept = self._store.schemas.find(name)
@@ -125,7 +95,11 @@ class SchemaRegistry:
                 self._store.schemas.put(NamedSchema(name, description or "", schema, self._now()))
                 return Outcome.ADDED
             if canonical_json(kept.schema) != canonical_json(schema):
-                raise NameTaken(name, kept.used_by_runs, self._free_name(name))
+                advice = f"no run has used it, so `ao schema delete {name}` makes room for it"
+                if kept.used_by_runs:
+                    advice = f"{_runs(kept.used_by_runs)} used it, so it cannot be replaced"
+                taken = f"schema {name!r} already exists with a different definition"
+                raise NameTaken(f"{taken}; {advice}: use a new name, such as {self._free_name(name)!r}")
             if description in {None, kept.description}:
                 return Outcome.UNCHANGED
             self._store.schemas.put(dataclasses.replace(kept, description=description))
@@ -144,8 +118,9 @@ class SchemaRegistry:
         # Invalid names are never stored, and some cannot even be queried.
         kept = self._store.schemas.find(name) if _NAME.fullmatch(name) else None
         if kept is None:
-            names = [there.name for there in self.list()]
-            raise SchemaNotFound(name, difflib.get_close_matches(name, names))
+            close = difflib.get_close_matches(name, [there.name for there in self.list()])
+            meant = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+            raise SchemaNotFound(f"there is no schema {name!r}; {meant}`ao schema list` lists the schemas")
         return kept
 
     def delete(self, name: str) -> None:

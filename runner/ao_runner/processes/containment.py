@@ -4,7 +4,7 @@ import errno
 import os
 import resource
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -13,7 +13,7 @@ import ao_lifeline
 from ao_lifeline.lifelines import Lifelines, Limit
 from ao_lifeline.removal import await_empty_leaf, kill_leaf, remove_leaf
 from ao_runner.errors import RunnerError
-from ao_runner.home import take_lock
+from ao_runner.home import locked, take_lock
 
 Kind = Literal["cgroup", "lifeline", "process_group"]
 
@@ -46,17 +46,8 @@ class Containment:
     folder: Path | None = None
 
 
-@dataclass(eq=False)
 class UnknownContainment(RunnerError):
     """`AO_CONTAINMENT` has an unknown value, so its intended effect is unclear."""
-
-    found: str
-
-    def __str__(self) -> str:
-        known = ", ".join(get_args(Kind))
-        return (
-            f"the variable {SETTING} is {self.found!r}, expected one of {known}; correct it, or unset it for the best"
-        )
 
 
 def probe(environ: Mapping[str, str]) -> Containment:
@@ -67,7 +58,8 @@ def probe(environ: Mapping[str, str]) -> Containment:
     """
     wanted = environ.get(SETTING) or "cgroup"
     if wanted not in get_args(Kind):
-        raise UnknownContainment(wanted)
+        expected = f"expected one of {', '.join(get_args(Kind))}; correct it, or unset it for the best"
+        raise UnknownContainment(f"the variable {SETTING} is {wanted!r}, {expected}")
     if not ao_lifeline.IS_THERE or wanted == "process_group":
         asked = f" (limited by {SETTING})" if ao_lifeline.IS_THERE else ""
         return Containment(
@@ -113,21 +105,14 @@ def sweep(folder: Path) -> int:
     """
     swept = 0
     for owner in folder.glob(f"{_OWNER}*/"):
-        try:
-            lock = os.open(owner, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError:
-            continue  # another runner was faster
-        try:
-            if not os.access(owner, os.W_OK) or not take_lock(lock):
-                continue  # it belongs to another user or to a living runner
-            kill_leaf(str(owner))
-            await_empty_leaf(str(owner), SWEEP_MILLISECONDS)
-            remove_leaf(str(owner))
-            swept += 1
-        except OSError:
-            continue
-        finally:
-            os.close(lock)
+        if not os.access(owner, os.W_OK):
+            continue  # it belongs to another user
+        with suppress(OSError), locked(owner) as is_ours:
+            if is_ours:
+                kill_leaf(str(owner))
+                await_empty_leaf(str(owner), SWEEP_MILLISECONDS)
+                remove_leaf(str(owner))
+                swept += 1
     return swept
 
 
