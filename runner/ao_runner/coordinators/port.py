@@ -163,42 +163,29 @@ class CoordinatorUnavailable(RunnerError):
         return f"coordinator {self.place} is not available: {self.reason}"
 
 
-@dataclass(eq=False)
 class CoordinatorUnusable(RunnerError):
     """It can be reached and will never do: another version, no permission, no coordinator at all."""
 
-    place: str
-    reason: str
-    advice: str
-
-    def __str__(self) -> str:
-        return f"coordinator {self.place} cannot be used: {self.reason}; {self.advice}"
+    def __init__(self, place: str, reason: str, advice: str) -> None:
+        super().__init__(f"coordinator {place} cannot be used: {reason}; {advice}")
 
 
-@dataclass(eq=False)
 class LeaseLost(RunnerError):
     """An attempt at a run is not this worker's any more."""
 
-    key: RunKey
-    reason: str
-
-    def __str__(self) -> str:
-        return f"attempt {self.key.attempt} of run {self.key.run_id} no longer belongs to this worker: {self.reason}"
+    def __init__(self, key: RunKey, reason: str) -> None:
+        super().__init__(f"attempt {key.attempt} of run {key.run_id} no longer belongs to this worker: {reason}")
+        self.reason = reason
 
 
-@dataclass(eq=False)
 class Refused(RunnerError):
     """A coordinator refuses something for good, whatever the reason that it gives."""
 
-    what: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"the coordinator refuses {self.what}: {self.reason}"
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"the coordinator refuses {what}: {reason}")
+        self.reason = reason
 
 
-FIRST_SECONDS: Final = 0.2
-LONGEST_SECONDS: Final = 15.0
 MAX_RETRY_AFTER_SECONDS: Final = 300.0
 """For so long at most a worker keeps quiet because it was asked to."""
 
@@ -210,8 +197,8 @@ class Backoff:
     Full jitter, as in "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015). `chance` returns 0 to 1.
     """
 
-    first_seconds: float = FIRST_SECONDS
-    longest_seconds: float = LONGEST_SECONDS
+    first_seconds: float = 0.2
+    longest_seconds: float = 15.0
     chance: Callable[[], float] = random.random
     tries: int = 0
 

@@ -376,8 +376,7 @@ class Blueprints:
 
     async def _resolved(self, server: JsonValue) -> JsonValue:
         """Return an MCP server with a reference to the registry resolved, as the server resolves references."""
-        ref = server.get("ref") if isinstance(server, dict) else None
-        if not isinstance(server, dict) or not isinstance(ref, str):
+        if not isinstance(server, dict) or not isinstance(ref := server.get("ref"), str):
             return server
         answer = await self._enrolment.ask("GET", f"/mcp-servers/{quote(ref, safe='')}")
         if not answer.is_success:

@@ -99,7 +99,7 @@ class Delivery:
             LeaseLost: The server does not know the run, or refuses its start.
             CoordinatorUnavailable: The server does not answer.
         """
-        answer = await self._enrolment.say(f"/runner/runs/{quote(key.run_id, safe='')}/started")
+        answer = await self._report(key.run_id, "started")
         if not answer.is_success:
             raise LeaseLost(key, f"the server answered {answer.reason}")
         self._told.setdefault(key, Told(result_in_doubt=False, end_in_doubt=False))
@@ -129,19 +129,19 @@ class Delivery:
         session_status = "idle" if stays else "finished"
         match event.body:
             case Result():
-                path, fields, status = "completed", {"status": "success", "session_status": session_status}, "completed"
+                step, fields, status = "completed", {"status": "success", "session_status": session_status}, "completed"
             case Failure(status="cancelled"):
-                path, fields, status = "stopped", {"signal": "SIGTERM"}, "stopped"
+                step, fields, status = "stopped", {"signal": "SIGTERM"}, "stopped"
             case Failure(error=ErrorInfo(type=ErrorType.CANCEL_TIMEOUT)):
-                path, fields, status = "stopped", {"signal": "SIGKILL"}, "stopped"
+                step, fields, status = "stopped", {"signal": "SIGKILL"}, "stopped"
             case Failure():
-                path, fields, status = "failed", {"error": error_text(event.body)}, "failed"
+                step, fields, status = "failed", {"error": error_text(event.body)}, "failed"
             case _:
                 raise Refused(f"event {seq} of run {key.run_id}", "it does not end the run")
         if stays and not told.is_bound:
             await self._bind_to_process(key)
         if not (told.end_in_doubt and await self._has_ended(key, status)):
-            await self._end(key, told, seq, event, f"/runner/runs/{quote(key.run_id, safe='')}/{path}", fields)
+            await self._end(key, told, seq, event, step, fields)
         session_id = str(event.envelope.session_id)
         if status == "completed" and stays:
             self.idle_sessions.add(session_id)
@@ -149,10 +149,12 @@ class Delivery:
             await self._show_earlier_result(session_id)
         self.held.pop(key.run_id, None)
 
-    async def fail(self, run_id: str, error: str) -> None:
-        """Report a run that is not performed as failed."""
-        answer = await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/failed", error=error)
-        _require_success(answer, f"the end of run {run_id}")
+    async def report_end(self, run_id: str, step: str, **fields: str) -> None:
+        """Report the end of a run: `completed`, `failed` or `stopped`."""
+        _require_success(await self._report(run_id, step, **fields), f"the end of run {run_id}")
+
+    async def _report(self, run_id: str, step: str, **fields: str) -> Answer:
+        return await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/{step}", **fields)
 
     async def status(self, run_id: str) -> str | None:
         """Return the server's status of a run; None if it is unknown."""
@@ -162,11 +164,6 @@ class Delivery:
     async def session_ended(self, session_id: str, status: Literal["finished", "failed"]) -> None:
         """Report the status of a session without a run. A refusal of the server is ignored."""
         await self._enrolment.say(f"/runner/sessions/{quote(session_id, safe='')}/status", status=status)
-
-    async def stopped(self, run_id: str) -> None:
-        """Report that a run was stopped before it began."""
-        answer = await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/stopped", signal="SIGTERM")
-        _require_success(answer, f"the end of run {run_id}")
 
     def forget(self, key: RunKey) -> None:
         """Drop the state of an attempt."""
@@ -220,15 +217,14 @@ class Delivery:
         if not answer.is_success:
             self._tell(f"the server refuses the prompt of run {assignment.key.run_id}: {answer.reason}")
 
-    async def _end(self, key: RunKey, told: Told, seq: int, event: Event, path: str, fields: dict[str, str]) -> None:
+    async def _end(self, key: RunKey, told: Told, seq: int, event: Event, step: str, fields: dict[str, str]) -> None:
         if isinstance(event.body, Result):
             await self._send_result(told, seq, event)
         try:
-            answer = await self._enrolment.say(path, **fields)
+            await self.report_end(key.run_id, step, **fields)
         except Unanswered as error:
             told.end_in_doubt = told.end_in_doubt or error.in_doubt
             raise
-        _require_success(answer, f"the end of run {key.run_id}")
 
     async def _send_result(self, told: Told, seq: int, event: Event) -> None:
         if told.through_seq >= seq or (told.result_in_doubt and await self._has_result(told, seq, event)):
@@ -280,10 +276,8 @@ class Delivery:
 
     async def _has_result(self, told: Told, seq: int, event: Event) -> bool:
         """Return whether the server has this result already, among the first hundred events of the session."""
-        session_id = event.envelope.session_id
-        if session_id is None:
-            return False
         stamp = self._stamp(told, seq, event)
+        session_id = str(event.envelope.session_id)
         answer = await self._enrolment.ask("GET", f"/sessions/{quote(session_id, safe='')}/events")
         rows = answer.document.get("events", answer.body)
         return isinstance(rows, list) and any(_is_result_of(row, stamp) for row in rows)

@@ -27,7 +27,7 @@ from ao_runner.coordinators.http.assignments import (
 from ao_runner.coordinators.http.event_delivery import Delivery
 from ao_runner.coordinators.http.polling import Polling
 from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, RegistrationNote, RunnerIdentity, Tell
-from ao_runner.coordinators.http.transport import Exchange, Timing, Unanswered, shortened
+from ao_runner.coordinators.http.transport import Exchange, Timing, Unanswered, shortened, token_of
 from ao_runner.coordinators.port import (
     Assignment,
     CoordinatorUnavailable,
@@ -39,7 +39,6 @@ from ao_runner.coordinators.port import (
 from ao_runner.run_events import RunKey
 from ao_runner.store.records import RunRecord
 
-TOKEN_VARIABLE: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
 NEVER_BEGAN: Final = (
     "attempt_lost: the worker returned the run before it began, and the server does not assign it again"
 )
@@ -74,7 +73,7 @@ class HttpCoordinator:
         self._identity = identity
         self._tell = tell
         self._timing = timing
-        self._exchange = Exchange(url, environ.get(TOKEN_VARIABLE, "").strip() or None, timing)
+        self._exchange = Exchange(url, token_of(environ), timing)
         self._note = RegistrationNote(folder and folder / "registrations", identity)
         self._enrolment = Enrolment(self._exchange, identity, tell, timing, self._note)
         self._delivery = Delivery(self._enrolment, identity, tell)
@@ -140,8 +139,8 @@ class HttpCoordinator:
             self._tell(f"an internal error of the worker: {''.join(traceback.format_exception(error))}")
             return await self._refuse(offered, f"internal_error: {type(error).__name__}; see the worker's log")
         self._garbage.pop(offered.run_id, None)
-        if not self._drop(offered):
-            return ()
+        if not self._polling.inbox.remove(offered):
+            return ()  # it was stopped meanwhile
         self._delivery.held[offered.run_id] = assignment
         return (assignment,)
 
@@ -163,8 +162,7 @@ class HttpCoordinator:
 
     async def orders(self) -> Orders:
         """Wait for orders."""
-        await self._polling.inbox.until_orders(self._timing.idle_seconds)
-        return self._polling.inbox.take_orders()
+        return await self._polling.inbox.until_orders(self._timing.idle_seconds)
 
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Return the answer: this coordinator passes none of other people on."""
@@ -215,30 +213,23 @@ class HttpCoordinator:
         """End a run that cannot be performed, and return no assignment."""
         self._tell(f"run {shortened(ascii(offered.run_id))} cannot be performed: {error}")
         await self._fail(offered.run_id, error)
-        self._drop(offered)
+        self._polling.inbox.remove(offered)
         self._garbage.pop(offered.run_id, None)
         return ()
 
     async def _fail(self, run_id: str, error: str) -> None:
         """Report a run that never began as failed. If the server refuses that, report it to `tell`."""
         try:
-            await self._delivery.fail(run_id, error)
+            await self._delivery.report_end(run_id, "failed", error=error)
         except Refused as refusal:
             self._tell(str(refusal))
-
-    def _drop(self, offered: OfferedRun) -> bool:
-        """Remove a run from the inbox; False if it was stopped meanwhile and is no longer there."""
-        if offered not in self._polling.inbox:
-            return False
-        self._polling.inbox.remove(offered)
-        return True
 
     async def _say_goodbye(self, ends_at: float) -> None:
         try:
             async with asyncio.timeout_at(ends_at):
                 for offered in self._polling.inbox:
                     await self._fail(offered.run_id, NEVER_BEGAN)
-                    self._drop(offered)
+                    self._polling.inbox.remove(offered)
                 await self._enrolment.end()
         except (CoordinatorUnavailable, CoordinatorUnusable) as error:
             self._tell(f"this worker is still registered: {error}")

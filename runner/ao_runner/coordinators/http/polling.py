@@ -186,7 +186,8 @@ class Polling:
             stopped = {run_id for run_id, one in self._delivery.held.items() if one.session.session_id in named}
             is_new = is_new or not stopped <= self._ordered
             self._ordered |= stopped
-            self._delivery.idle_sessions |= named - self._sessions_with_a_run()
+            with_a_run = {one.session.session_id for one in self._delivery.held.values()}
+            self._delivery.idle_sessions |= named - with_a_run - {offered.session_id for offered in self.inbox}
             self.inbox.order(Orders(cancel_runs=frozenset(stopped), cancel_sessions=named))
         for name in [*_names(document, "sync_scripts"), *_names(document, "remove_scripts")]:
             is_new = True
@@ -197,10 +198,6 @@ class Polling:
             self.has_to_leave = True
             self.inbox.order(Orders(drain=True))
         return is_new or self.has_to_leave
-
-    def _sessions_with_a_run(self) -> set[str]:
-        held = {one.session.session_id for one in self._delivery.held.values()}
-        return held | {offered.session_id for offered in self.inbox}
 
     def _take(self, offered: OfferedRun | None) -> bool:
         """Put a run into the inbox; False if it is invalid, or the same as the one before."""
@@ -222,10 +219,8 @@ class Polling:
                 self.inbox.order(Orders(cancel_runs=frozenset({run_id})))
         for offered in self.inbox:
             status = await self._delivery.status(offered.run_id)
-            if status in UNWANTED and offered in self.inbox:
-                self.inbox.remove(offered)
-                if status not in ENDED:
-                    await self._delivery.stopped(offered.run_id)
+            if status in UNWANTED and self.inbox.remove(offered) and status not in ENDED:
+                await self._delivery.report_end(offered.run_id, "stopped", signal="SIGTERM")
 
     async def _repeat(self, once: Callable[[], Awaitable[None]]) -> None:
         pauses = self._timing.first_pause_seconds, self._timing.longest_pause_seconds

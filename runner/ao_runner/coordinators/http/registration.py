@@ -13,13 +13,11 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NoReturn, Self
 from urllib.parse import quote
-
-from pydantic import JsonValue
 
 from ao_protocol.identifiers import is_identifier
 from ao_protocol.version import MalformedSchemaVersion, SchemaVersion
@@ -41,15 +39,11 @@ from ao_runner.home import make_private, take_lock
 ANNOUNCED = ("name", "description", "command", "parameters_schema", "output_schema")
 
 
-@dataclass(eq=False)
 class UnusableAgent(RunnerError):
     """A blueprint that cannot be offered as a procedural agent."""
 
-    path: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path} cannot be offered as an agent: {self.reason}"
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} cannot be offered as an agent: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +214,8 @@ class Enrolment:
         self.poll_path = "/runner/runs"
         self.poll_seconds = 30.0
         self.heartbeat_seconds = 60.0
+        self.place = exchange.place
+        """The server's address, for people."""
         self._exchange = exchange
         self._identity = identity
         self._tell = tell
@@ -229,11 +225,6 @@ class Enrolment:
         self._garbage = 0
         self._met_other_at: float | None = None
         self._enrolling = asyncio.Lock()
-
-    @property
-    def place(self) -> str:
-        """The server's address, for people."""
-        return self._exchange.place
 
     async def begin(self) -> None:
         """Register.
@@ -270,27 +261,34 @@ class Enrolment:
         advice = "stop the other worker, or use another project_dir or profile"
         raise CoordinatorUnusable(self.place, self._is_taken, advice)
 
-    async def ask(self, method: str, path: str, document: JsonObject | None = None) -> Answer:
+    async def ask(
+        self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
+    ) -> Answer:
         """Send a request. If the server has forgotten the worker, register again and repeat it.
 
         Raises:
             CoordinatorUnavailable: The server does not answer.
             CoordinatorUnusable: The server no longer accepts this worker.
         """
-        return await self._recognised(lambda: self._exchange.ask(method, path, document))
+        times = self._times
+        answer = await self._exchange.ask(method, path, document, seconds)
+        if answer.status == 401:
+            await self.again(times)
+            self._tell(f"coordinator {self.place} no longer knew this worker; registered again")
+            answer = await self._exchange.ask(method, path, document, seconds)
+        if answer.status in {401, 403}:
+            raise CoordinatorUnavailable(self.place, f"it knows this worker and answered {answer.reason}")
+        return answer
 
     async def say(self, path: str, **fields: str) -> Answer:
         """Post fields with the worker's id. Raises as `ask` does."""
-        return await self._recognised(lambda: self._exchange.ask("POST", path, {"runner_id": self.runner_id, **fields}))
+        return await self.ask("POST", path, {"runner_id": self.runner_id, **fields})
 
     async def poll(self) -> Answer:
         """Poll for runs and orders, for the server's poll time at most. Raises as `ask` does."""
         seconds = self.poll_seconds + self._timing.poll_margin_seconds
-        return await self._recognised(
-            lambda: self._exchange.ask(
-                "GET", f"{self.poll_path}?runner_id={quote(self.runner_id, safe='')}", seconds=seconds
-            )
-        )
+        path = f"{self.poll_path}?runner_id={quote(self.runner_id, safe='')}"
+        return await self.ask("GET", path, seconds=seconds)
 
     async def download(self, path: str) -> bytes | None:
         """Return a file; None if the server does not have it. Raises as `ask` does."""
@@ -306,8 +304,14 @@ class Enrolment:
         return times
 
     async def again(self, times: int) -> None:
-        """Register again after `withdraw`, unless a heartbeat did, to report running runs. Raises as `ask` does."""
-        await self._begin_again(times)
+        """Register again, unless another call has done so since there were `times`. Raises as `ask` does."""
+        async with self._enrolling:
+            if self._times != times:
+                return
+            answer = await self._register()
+            if answer.error == "duplicate_runner":
+                raise CoordinatorUnavailable(self.place, self._is_taken)
+            self._accept(answer)
 
     async def end_lost_polls(self) -> None:
         """Have the server end the polls of this worker whose connections broke. It would continue them otherwise.
@@ -331,31 +335,12 @@ class Enrolment:
         )
         self._note.write("")
 
-    async def _recognised(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        times = self._times
-        answer = await ask()
-        if answer.status == 401:
-            await self._begin_again(times)
-            self._tell(f"coordinator {self.place} no longer knew this worker; registered again")
-            answer = await ask()
-        if answer.status in {401, 403}:
-            raise CoordinatorUnavailable(self.place, f"it knows this worker and answered {answer.reason}")
-        return answer
-
-    async def _begin_again(self, times: int) -> None:
-        async with self._enrolling:
-            if self._times != times:
-                return
-            answer = await self._register()
-            if answer.error == "duplicate_runner":
-                raise CoordinatorUnavailable(self.place, self._is_taken)
-            self._accept(answer)
-
     async def _register(self) -> Answer:
         place = self.place
         try:
             answer = await self._exchange.ask("POST", "/runner/register", self._identity.to_document())
-            if answer.is_success and not _is_runner_id(answer.document.get("runner_id")):
+            found = answer.document.get("runner_id")
+            if answer.is_success and not (is_name(found) and is_identifier(found)):
                 raise Unanswered(place, "its answer to a registration holds no usable runner_id", is_garbage=True)
         except Unanswered as error:
             self._garbage = self._garbage + 1 if error.is_garbage else 0
@@ -404,10 +389,6 @@ def _blocking_runner(answer: Answer) -> str:
     return runner_id if isinstance(runner_id, str) else ""
 
 
-def _is_runner_id(value: JsonValue) -> bool:
-    return is_name(value) and is_identifier(value)
-
-
 def _positive(document: JsonObject, name: str, default: float) -> float:
     """Return a positive number of seconds, at most an hour; the default if the field is missing or invalid."""
     value = document.get(name)
@@ -429,8 +410,5 @@ def _require_common_version(place: str, registration: JsonObject) -> None:
         return
     who = "worker" if theirs and min(theirs) > max(ours) else "coordinator"
     spoken = ", ".join(map(str, theirs)) or "none"
-    raise CoordinatorUnusable(
-        place,
-        f"it speaks coordinator protocol {spoken}, and this worker {', '.join(COORDINATOR_VERSIONS)}",
-        f"upgrade the {who}",
-    )
+    reason = f"it speaks coordinator protocol {spoken}, and this worker {', '.join(COORDINATOR_VERSIONS)}"
+    raise CoordinatorUnusable(place, reason, f"upgrade the {who}")
