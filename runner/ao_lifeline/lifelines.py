@@ -133,7 +133,6 @@ class Line:
     `exit_code` and `was_in_leaf`, whether the program had its own cgroup, are set after `reap`.
     """
 
-    is_tied: Final = True
     pid: Final = None
     """The process belongs to the lifeline: others must not signal its id, which may be reused at any time."""
 
@@ -264,11 +263,10 @@ def _spawn(requests: int) -> int:
 
 def _receive(end: socket.socket) -> bytes:
     """Return the next message, empty at the end."""
-    with suppress(ConnectionResetError):
-        return end.recv(MAX_MESSAGE_BYTES)
-    # The other side ended with unread data. Linux reports this once, and then returns the data that it had written.
-    with suppress(ConnectionResetError):
-        return end.recv(MAX_MESSAGE_BYTES)
+    # If the other side ended with unread data, Linux reports this once, and then returns the data that it had written.
+    for _ in range(2):
+        with suppress(ConnectionResetError):
+            return end.recv(MAX_MESSAGE_BYTES)
     return b""
 
 

@@ -159,16 +159,13 @@ def kill_leaf(leaf: str) -> None:
         switch.write("1")
 
 
-def await_empty_leaf(leaf: str, timeout_milliseconds: int) -> bool:
-    """Wait until no process is in a cgroup or below; return False on timeout."""
+def await_empty_leaf(leaf: str, timeout_milliseconds: int) -> None:
+    """Wait until no process is in a cgroup or below, or until the timeout."""
     with open(f"{leaf}/cgroup.events") as events:  # noqa: PTH123  # as above
         poll = select.poll()
         poll.register(events, select.POLLPRI)
-        while "populated 0" not in events.read():
-            if not poll.poll(timeout_milliseconds):
-                return False
+        while "populated 0" not in events.read() and poll.poll(timeout_milliseconds):
             events.seek(0)
-    return True
 
 
 def remove_leaf(leaf: str) -> None:

@@ -11,7 +11,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -33,15 +32,11 @@ _NOT_IN_DRAFT_7: Final = ("discriminator", "contentSchema")
 """Hints of other vocabularies. They contain references that Draft-7 validators do not follow."""
 
 
-@dataclass(eq=False)
 class ModelUnusable(RunnerError):
     """A reference does not lead to a model with a schema."""
 
-    reference: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.reference}: {self.reason}"
+    def __init__(self, reference: str, reason: str) -> None:
+        super().__init__(f"{reference}: {reason}")
 
 
 class _SparingGenerator(GenerateJsonSchema):

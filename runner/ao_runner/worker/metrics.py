@@ -106,7 +106,8 @@ class Metrics(Observer):
 
     def watch(self, watched: Watched) -> None:
         """Read gauges from this worker."""
-        self.registry.register(_Present(self, watched))
+        self._watched = watched
+        self.registry.register(self)
 
     def watch_fleet(self, look: Callable[[], Awaitable[Fleet]]) -> None:
         """Query, at each scrape, a store that workers share."""
@@ -155,22 +156,14 @@ class Metrics(Observer):
         self._profiles.add(profile)
         return profile
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Present:
-    """Reads the state of a worker at each scrape; between scrapes it costs nothing."""
-
-    metrics: Metrics
-    watched: Watched
-
     def collect(self) -> "Iterator[Metric]":
-        """Yield the current gauges."""
+        """Yield the current gauges of the watched worker; between scrapes they cost nothing."""
         from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-        watched, held = self.watched, list(self.watched.held)
+        watched, held = self._watched, list(self._watched.held)
         keys = watched.outbox.open_keys()
         running = sum(one.journal.events for one in held if one.phase != "delivering")
-        relayed = self.metrics.events_of_ended_runs + running
+        relayed = self.events_of_ended_runs + running
         yield CounterMetricFamily("ao_worker_events_relayed", "Events received from executors.", relayed)
         by_phase = GaugeMetricFamily("ao_worker_runs_in_progress", "Runs that this worker holds.", labels=["phase"])
         for phase in ("claimed", "running", "delivering"):
@@ -312,15 +305,8 @@ _HOST_LINE: Final = re.compile(rb"[ \t]*host[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNORE
 _OWN_HOST: Final = re.compile(rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?", re.IGNORECASE)
 
 
-@dataclass(eq=False)
 class CannotListen(RunnerError):
     """The port cannot be opened."""
-
-    port: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"cannot serve metrics on {LOOPBACK}:{self.port}: {self.reason}; choose another --metrics-port, or 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +329,9 @@ class Exposition:
                 self._answer, LOOPBACK, port, limit=MAX_HEAD_BYTES, backlog=MOST_CONNECTIONS
             )
         except OSError as error:
-            raise CannotListen(port, os.strerror(error.errno or 0)) from error
+            place, reason = f"{LOOPBACK}:{port}", os.strerror(error.errno or 0)
+            advice = "choose another --metrics-port, or 0"
+            raise CannotListen(f"cannot serve metrics on {place}: {reason}; {advice}") from error
         try:
             yield server.sockets[0].getsockname()[1]
         finally:

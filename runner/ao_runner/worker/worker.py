@@ -1,6 +1,6 @@
-"""The sequence of a worker: take over outboxes, then claim, perform, deliver and renew leases concurrently, and drain.
+"""A worker: take over outboxes, then claim, perform, deliver and renew leases concurrently, and drain.
 
-It names the steps and contains none. One thread and one event loop carry all runs.
+It brings the parts together and decides for each run what they do next. One thread and one event loop carry all runs.
 """
 
 import asyncio
@@ -176,9 +176,7 @@ class Worker:
                 break
             except CoordinatorUnavailable as error:
                 self.log.warning("coordinator is not available; trying again", reason=error.reason)
-                waiting = asyncio.ensure_future(self._claiming.draining.wait())
-                await asyncio.wait({waiting}, timeout=backoff.next_seconds(error.retry_after_seconds))
-                waiting.cancel()
+                await self._claiming.pause(backoff.next_seconds(error.retry_after_seconds))
             else:
                 return True
             finally:
@@ -228,15 +226,7 @@ class Worker:
             return None
 
         async def decide(request_id: str, answer: JsonObject) -> JsonObject:
-            decided = answer
-
-            async def call() -> bool:
-                nonlocal decided
-                decided = await self.coordinator.decide(held.key, request_id, answer)
-                return True
-
-            await self._delivery.persist(call)
-            return decided
+            return await self._delivery.persist(lambda: self.coordinator.decide(held.key, request_id, answer))
 
         return InputRequests(InputPolicy(wait.wait_seconds, wait.then), decide, held.stops.request)
 
