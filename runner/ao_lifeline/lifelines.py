@@ -61,7 +61,7 @@ class ProgramNotStarted(OSError):
 class Lifelines:
     """The lifelines of one runner, and their keeper. For one thread; a `with` block owns it.
 
-    `begin` or the first program starts the keeper, which is restarted if it dies; lifelines continue without it.
+    The block or the first program starts the keeper, which is restarted if it dies; lifelines continue without it.
     When this process ends, in any way, every program ends with all its descendants.
 
     `leaves` is a cgroup folder in which every program gets its own leaf, if possible.
@@ -71,14 +71,6 @@ class Lifelines:
         self.leaves: Final = leaves
         self._count = 0
         self._keeper: _Keeper | None = None
-
-    def begin(self) -> None:
-        """Start the keeper without waiting for it, so that the first program finds it ready.
-
-        If no process or descriptor is available now, the first program tries again, and `tie` reports a failure.
-        """
-        with suppress(OSError):
-            self._keeper = self._keeper or _Keeper()
 
     def tie(self, program: Program, streams: tuple[int, int, int]) -> "Line":
         """Request a program with the given stdin, stdout and stderr, which stay the caller's, and return its line.
@@ -121,6 +113,12 @@ class Lifelines:
         return self._keeper
 
     def __enter__(self) -> Self:
+        """Start the keeper without waiting for it, so that the first program finds it ready.
+
+        If no process or descriptor is available now, the first program tries again, and `tie` reports a failure.
+        """
+        with suppress(OSError):
+            self._keeper = self._keeper or _Keeper()
         return self
 
     def __exit__(self, *_: object) -> None:

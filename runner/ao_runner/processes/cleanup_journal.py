@@ -187,11 +187,9 @@ class CleanupJournal:
         if self.folder is None:
             return
         with suppress(OSError):
-            note = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            try:
-                os.write(note, json.dumps(facts).encode() + b"\n")
-            finally:
-                os.close(note)
+            descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with open(descriptor, "ab", buffering=0) as note:  # noqa: PTH123  # a descriptor
+                note.write(json.dumps(facts).encode() + b"\n")
 
 
 NOT_NOTED: Final = CleanupJournal()

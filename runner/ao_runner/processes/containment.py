@@ -89,12 +89,10 @@ def lifelines(containment: Containment) -> Iterator[Lifelines | None]:
         yield None
     elif containment.folder is None:
         with Lifelines() as ours:
-            ours.begin()
             yield ours
     else:
         sweep(containment.folder)
         with _owned_folder(containment.folder) as folder, Lifelines(folder) as ours:
-            ours.begin()
             yield ours
 
 

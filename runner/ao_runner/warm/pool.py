@@ -409,14 +409,9 @@ def _key_of(ready: ReadyRun) -> Identity:
     request = ready.request
     limits = {} if request.profile is None else rlimits_of(request.profile.limits)
     sandbox = () if request.sandbox is None else tuple(request.sandbox.command)
-    mappings = frozenset(ready.environment.items()), frozenset(limits.items())
-    return (
-        *mappings,
-        identity_of(request.executor),
-        ready.session.project_dir,
-        request.keeps_rejected_answers,
-        sandbox,
-    )
+    variables, folder = frozenset(ready.environment.items()), ready.session.project_dir
+    keeps, executor = request.keeps_rejected_answers, identity_of(request.executor)
+    return executor, variables, frozenset(limits.items()), folder, keeps, sandbox
 
 
 def _expectation(invocation: JsonObject) -> str:

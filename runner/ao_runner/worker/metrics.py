@@ -283,11 +283,8 @@ class WatchedCoordinator:
             self.metrics.failures.labels(call).inc()
             self.metrics.reached(reaching=False)
             raise
-        except Refused:
-            self.metrics.refused.inc(call in {"events", "terminal"})
-            self.metrics.reached(reaching=True)
-            raise
-        except LeaseLost:
+        except (Refused, LeaseLost) as error:
+            self.metrics.refused.inc(isinstance(error, Refused) and call in {"events", "terminal"})
             self.metrics.reached(reaching=True)
             raise
         if tells(returned):

@@ -31,7 +31,7 @@ from ao_runner.runs.attempt import Launcher
 from ao_runner.runs.input_requests import InputPolicy, InputRequests
 from ao_runner.runs.outcome import failed
 from ao_runner.runs.run import perform_run
-from ao_runner.store.records import RunRecord, timestamp
+from ao_runner.store.records import RunRecord
 from ao_runner.worker.assignment import Host, served_order
 from ao_runner.worker.backlog import oldest_age_seconds
 from ao_runner.worker.claiming import Claiming, Needs
@@ -90,6 +90,8 @@ class Worker:
         self._connecting: asyncio.Timeout | None = None
         self._delivery = Delivery(self.coordinator, self.outbox, self.folder, self.log)
         self._spooler = Spooler(self.outbox, self.log, self._delivery.wake)
+        self._delivery.on_progress, self._delivery.on_lost = self._spooler.has_delivered, self._on_lost
+        self._delivery.on_delivered, self._delivery.stays = self._on_delivered, self._stays
         self._claiming = Claiming(
             self.coordinator, self._spooler, self.held, self.folder, self.log, self.concurrency, self.needs
         )
@@ -106,8 +108,7 @@ class Worker:
             return ExitSummary(self._cancelled, len(self.outbox.open_keys()))
         try:
             async with asyncio.TaskGroup() as group:
-                heard = (self._spooler.has_delivered, self._on_lost, self._on_delivered, self._stays)
-                self._delivery.attach(group, *heard)
+                self._delivery.attach(group)
                 try:
                     await self._serve(group)
                 finally:
@@ -238,7 +239,7 @@ class Worker:
             self._spooler.sync()
             known = (state for state in self.outbox.open_keys() if state.key == held.key)
             state = next(known, KeyState(held.key, 0, 0, has_terminal=False, note=held.summary.to_note()))
-            ending = await self._delivery.read(lambda: ending_behind(self.outbox, state, failure, timestamp))
+            ending = await self._delivery.read(lambda: ending_behind(self.outbox, state, failure))
             self._spooler.append(held.key, state.durable_seq + 1, ending, ends=True)
         held.journal.record = RunRecord(argv=(), problems=(message,), problem_count=1)
         return failure
@@ -329,7 +330,7 @@ class Worker:
             except Exception as error:  # noqa: BLE001  # an error of one session must not end the runs of others
                 log_mishap(self.log, "a session that was left cannot be told", "", error)
 
-    def _on_lost(self, key: RunKey, _reason: str) -> None:
+    def _on_lost(self, key: RunKey) -> None:
         if (held := self.held.runs.get(key)) is not None:
             self._tell_observers(held, lambda observer: observer.lease_lost(held))
             held.stops.fence()

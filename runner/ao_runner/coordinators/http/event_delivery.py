@@ -200,8 +200,7 @@ class Delivery:
             return
         session_id = assignment.session.session_id
         bound = SessionBound(executor_session_id=f"{assignment.session.executor_name}-{session_id}")
-        answer = await self._enrolment.ask("POST", f"/sessions/{quote(session_id, safe='')}/bind", self._binding(bound))
-        _require_success(answer, f"the end of run {key.run_id}")
+        await self._bind(session_id, bound, f"the end of run {key.run_id}")
 
     async def _tell_question(self, told: Told, assignment: Assignment) -> None:
         session, run = assignment.session, assignment.run
@@ -243,7 +242,7 @@ class Delivery:
             raise Refused(what, "it names no session")
         path = f"/sessions/{quote(session_id, safe='')}"
         if isinstance(event.body, SessionBound):
-            _require_success(await self._enrolment.ask("POST", f"{path}/bind", self._binding(event.body)), what)
+            await self._bind(session_id, event.body, what)
             told.is_bound = True
             return
         fields = older_event(event.body)
@@ -254,13 +253,15 @@ class Delivery:
         document: JsonObject = {**fields, "session_id": session_id, "timestamp": self._stamp(told, seq, event)}
         _require_success(await self._enrolment.ask("POST", f"{path}/events", document), what)
 
-    def _binding(self, bound: SessionBound) -> JsonObject:
-        return {
+    async def _bind(self, session_id: str, bound: SessionBound, what: str) -> None:
+        binding: JsonObject = {
             "executor_session_id": bound.executor_session_id,
             "hostname": self._identity.hostname,
             "executor_profile": self._identity.profile,
             "project_dir": bound.project_dir or self._identity.project_dir,
         }
+        answer = await self._enrolment.ask("POST", f"/sessions/{quote(session_id, safe='')}/bind", binding)
+        _require_success(answer, what)
 
     async def _has_ended(self, key: RunKey, status: str) -> bool:
         """Return whether the server has this end of the run already.

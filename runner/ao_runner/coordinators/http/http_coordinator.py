@@ -27,7 +27,7 @@ from ao_runner.coordinators.http.assignments import (
 from ao_runner.coordinators.http.event_delivery import Delivery
 from ao_runner.coordinators.http.polling import Polling
 from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, RegistrationNote, RunnerIdentity, Tell
-from ao_runner.coordinators.http.transport import Exchange, Timing, Unanswered, shortened, token_of
+from ao_runner.coordinators.http.transport import USUAL_TIMING, Exchange, Timing, Unanswered, shortened, token_of
 from ao_runner.coordinators.port import (
     Assignment,
     CoordinatorUnavailable,
@@ -42,7 +42,6 @@ from ao_runner.store.records import RunRecord
 NEVER_BEGAN: Final = (
     "attempt_lost: the worker returned the run before it began, and the server does not assign it again"
 )
-USUAL_TIMING: Final = Timing()
 
 
 class HttpCoordinator:

@@ -6,13 +6,13 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http import worker_calls as calls
-from ao_runner.coordinators.http.transport import Answer, Exchange, Timing, Unanswered, token_of
+from ao_runner.coordinators.http.transport import USUAL_TIMING, Answer, Exchange, Timing, Unanswered, token_of
 from ao_runner.coordinators.inbox import new_stops
 from ao_runner.coordinators.port import (
     Assignment,
@@ -29,7 +29,6 @@ from ao_runner.run_events import RunKey
 from ao_runner.store.records import Offer, RunRecord
 
 Parsed = TypeVar("Parsed")
-USUAL_TIMING: Final = Timing()
 
 
 async def speaks_leases(

@@ -223,8 +223,7 @@ class Polling:
                 await self._delivery.report_end(offered.run_id, "stopped", signal="SIGTERM")
 
     async def _repeat(self, once: Callable[[], Awaitable[None]]) -> None:
-        pauses = self._timing.first_pause_seconds, self._timing.longest_pause_seconds
-        backoff = Backoff(*pauses)
+        backoff = Backoff(self._timing.first_pause_seconds, self._timing.longest_pause_seconds)
         while True:
             try:
                 await once()
@@ -243,7 +242,7 @@ class Polling:
             else:
                 if backoff.tries:
                     self._tell("the coordinator answers again")
-                    backoff = Backoff(*pauses)
+                    backoff.tries = 0
 
 
 def _names(document: dict[str, JsonValue], field: str) -> list[str]:

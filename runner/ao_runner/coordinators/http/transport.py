@@ -48,6 +48,7 @@ class Timing:
     farewell_seconds: float = 5.0
 
 
+USUAL_TIMING: Final = Timing()
 MAX_SHOWN_CHARACTERS: Final = 300
 MAX_DIGITS: Final = 4000
 """Python refuses to parse longer integers, and with them the whole response. No such integer is valid in a run."""
