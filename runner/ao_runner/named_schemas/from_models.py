@@ -23,8 +23,6 @@ from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.vetting import LISTS, MAPS, SINGLE, vet
 
-MAX_TOLD_CHARACTERS: Final = 300
-
 _REFERENCE: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<model>\w+(\.\w+)*)")
 _DEFS: Final = "#/$defs/"
 _DEFINITIONS: Final = "#/definitions/"
@@ -153,7 +151,7 @@ def _foreign_code(reference: str, folder: Path) -> Iterator[None]:
         looked = f"no module {error.name!r} in {sys.path[0]}, nor among the installed packages"
         raise ModelUnusable(reference, f"{looked}; name its folder with --path, or install it beside ao") from error
     except (Exception, SystemExit) as error:  # a module may raise whatever it likes
-        told = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")[:MAX_TOLD_CHARACTERS]
+        told = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")[:300]
         # The last line of its own code is more useful than one in a library that it called.
         frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.startswith(sys.path[0])]
         place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""

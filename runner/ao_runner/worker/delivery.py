@@ -54,7 +54,6 @@ MOST_EVENTS: Final = 5000
 MOST_WORKERS: Final = 1000
 ADOPT_SECONDS: Final = 5.0
 """How often a worker looks for outboxes of dead workers."""
-MAX_REASON_CHARACTERS: Final = 300
 REFUSED_NAME: Final = "refused.jsonl"
 """The folder beside the outbox for events that a coordinator refused for good."""
 
@@ -312,7 +311,7 @@ def failure_instead_of(
         refused = {}
     kept = "could not be saved" if set_aside is None else f"was saved in {set_aside}"
     message = f"the coordinator rejected the {refused.get('event_type', 'last event')} of the run, which {kept}; "
-    message += f"its reason: {reason[:MAX_REASON_CHARACTERS]}"
+    message += f"its reason: {reason[:300]}"
     failure = failed(ErrorType.INTERNAL_ERROR, message, origin="runner")
     if isinstance(session_id := refused.get("session_id"), str):
         identity = replace(identity, session_id=session_id)

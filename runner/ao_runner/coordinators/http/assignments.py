@@ -94,7 +94,7 @@ class Scripts:
         if name not in self._known:
             if _NAME.fullmatch(name) is None:
                 raise UnusableScript(f"{name!r} is not the name of a script")
-            archive = await self._enrolment.download(f"/scripts/{name}/download")
+            archive = await self._enrolment.exchange.download(f"/scripts/{name}/download")
             if archive is None:
                 raise UnusableScript(f"the server has no script {name!r}")
             self._known[name] = await asyncio.to_thread(unpack, archive, self._folder / name, name)
@@ -368,11 +368,10 @@ class Blueprints:
         answer = await self._enrolment.ask("GET", f"/agents/{quote(name, safe='')}")
         if not answer.is_success:
             return None
-        servers = answer.document.get("mcp_servers")
-        if not isinstance(servers, dict):
-            return Found(answer.document, is_resolved=False)
-        resolved: JsonObject = {key: await self._resolved(server) for key, server in servers.items()}
-        return Found({**answer.document, "mcp_servers": resolved}, is_resolved=False)
+        document = answer.document
+        if isinstance(servers := document.get("mcp_servers"), dict):
+            document = {**document, "mcp_servers": {key: await self._resolved(one) for key, one in servers.items()}}
+        return Found(document, is_resolved=False)
 
     async def _resolved(self, server: JsonValue) -> JsonValue:
         """Return an MCP server with a reference to the registry resolved, as the server resolves references."""

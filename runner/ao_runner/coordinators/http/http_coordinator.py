@@ -95,8 +95,7 @@ class HttpCoordinator:
             await self._enrolment.begin()
             stack.pop_all()
         self._group = await asyncio.TaskGroup().__aenter__()
-        loops = (self._polling.poll(), self._polling.beat(), self._polling.look())
-        self._tasks = [self._group.create_task(loop) for loop in loops]
+        self._tasks = [self._group.create_task(loop) for loop in self._polling.loops()]
         return self
 
     async def __aexit__(self, *_: object) -> None:

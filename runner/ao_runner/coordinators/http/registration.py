@@ -204,27 +204,28 @@ _POLL_PATH: Final = re.compile(r"/[!\"$-;=@-~]{0,2000}")
 Tell = Callable[[str], None]
 
 
+@dataclass(eq=False)
 class Enrolment:
     """This worker's registration at the server. The server derives the id, so a new registration has the same one."""
 
-    def __init__(
-        self, exchange: Exchange, identity: RunnerIdentity, tell: Tell, timing: Timing, note: RegistrationNote
-    ) -> None:
-        self.runner_id = ""
-        self.poll_path = "/runner/runs"
-        self.poll_seconds = 30.0
-        self.heartbeat_seconds = 60.0
-        self.place = exchange.place
+    exchange: Exchange
+    identity: RunnerIdentity
+    tell: Tell
+    timing: Timing
+    note: RegistrationNote
+    runner_id: str = ""
+    poll_path: str = "/runner/runs"
+    poll_seconds: float = 30.0
+    heartbeat_seconds: float = 60.0
+    _times: int = 0
+    _garbage: int = 0
+    _met_other_at: float | None = None
+    _enrolling: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def place(self) -> str:
         """The server's address, for people."""
-        self._exchange = exchange
-        self._identity = identity
-        self._tell = tell
-        self._timing = timing
-        self._note = note
-        self._times = 0
-        self._garbage = 0
-        self._met_other_at: float | None = None
-        self._enrolling = asyncio.Lock()
+        return self.exchange.place
 
     async def begin(self) -> None:
         """Register.
@@ -234,10 +235,10 @@ class Enrolment:
             CoordinatorUnusable: The server will never accept this worker, or the other one has been online too long.
         """
         answer = await self._register()
-        if answer.error == "duplicate_runner" and self._note.proves_dead(runner_id := _blocking_runner(answer)):
+        if answer.error == "duplicate_runner" and self.note.proves_dead(runner_id := _blocking_runner(answer)):
             # DELETE leaves a mark. An open poll of the killed worker, which claims runs for it, ends at the mark and
             # removes it. If no such poll is open, a poll of this worker removes the mark.
-            self._tell("a worker of this host was killed and is still registered; taking its place")
+            self.tell("a worker of this host was killed and is still registered; taking its place")
             await self._end_poll(runner_id)
             answer = await self._register()
         if answer.error == "duplicate_runner":
@@ -246,18 +247,18 @@ class Enrolment:
 
     async def _end_poll(self, runner_id: str) -> bool:
         """Deregister a worker, which ends one poll whose connection broke; False if no such poll was open."""
-        await self._exchange.ask("DELETE", f"/runners/{quote(runner_id, safe='')}")
-        await asyncio.sleep(self._timing.dead_poll_seconds)
-        answer = await self._exchange.ask("GET", f"{self.poll_path}?runner_id={quote(runner_id, safe='')}")
+        await self.exchange.ask("DELETE", f"/runners/{quote(runner_id, safe='')}")
+        await asyncio.sleep(self.timing.dead_poll_seconds)
+        answer = await self.exchange.ask("GET", f"{self.poll_path}?runner_id={quote(runner_id, safe='')}")
         return answer.status == 401  # the other poll has removed the mark
 
     def _meet_other(self) -> NoReturn:
-        patience = self._timing.duplicate_seconds
+        patience = self.timing.duplicate_seconds
         if self._met_other_at is None:
             self._met_other_at = time.monotonic()
-            self._tell(f"{self._is_taken}; waiting for up to {patience:g} s")
+            self.tell(f"{self._is_taken}; waiting for up to {patience:g} s")
         if time.monotonic() - self._met_other_at < patience:
-            raise CoordinatorUnavailable(self.place, self._is_taken, self._timing.duplicate_pause_seconds)
+            raise CoordinatorUnavailable(self.place, self._is_taken, self.timing.duplicate_pause_seconds)
         advice = "stop the other worker, or use another project_dir or profile"
         raise CoordinatorUnusable(self.place, self._is_taken, advice)
 
@@ -271,11 +272,11 @@ class Enrolment:
             CoordinatorUnusable: The server no longer accepts this worker.
         """
         times = self._times
-        answer = await self._exchange.ask(method, path, document, seconds)
+        answer = await self.exchange.ask(method, path, document, seconds)
         if answer.status == 401:
             await self.again(times)
-            self._tell(f"coordinator {self.place} no longer knew this worker; registered again")
-            answer = await self._exchange.ask(method, path, document, seconds)
+            self.tell(f"coordinator {self.place} no longer knew this worker; registered again")
+            answer = await self.exchange.ask(method, path, document, seconds)
         if answer.status in {401, 403}:
             raise CoordinatorUnavailable(self.place, f"it knows this worker and answered {answer.reason}")
         return answer
@@ -286,13 +287,9 @@ class Enrolment:
 
     async def poll(self) -> Answer:
         """Poll for runs and orders, for the server's poll time at most. Raises as `ask` does."""
-        seconds = self.poll_seconds + self._timing.poll_margin_seconds
+        seconds = self.poll_seconds + self.timing.poll_margin_seconds
         path = f"{self.poll_path}?runner_id={quote(self.runner_id, safe='')}"
         return await self.ask("GET", path, seconds=seconds)
-
-    async def download(self, path: str) -> bytes | None:
-        """Return a file; None if the server does not have it. Raises as `ask` does."""
-        return await self._exchange.download(path)
 
     async def withdraw(self) -> int:
         """Have the server answer the open poll or, if none is open, the next one with `deregistered`.
@@ -300,7 +297,7 @@ class Enrolment:
         Returns the argument for `again`. Raises as `ask` does.
         """
         times = self._times
-        await self._exchange.ask("DELETE", f"/runners/{quote(self.runner_id, safe='')}")
+        await self.exchange.ask("DELETE", f"/runners/{quote(self.runner_id, safe='')}")
         return times
 
     async def again(self, times: int) -> None:
@@ -330,15 +327,15 @@ class Enrolment:
 
         Raises as `ask` does.
         """
-        await self._exchange.ask(
-            "DELETE", f"/runners/{quote(self.runner_id, safe='')}?self=true", seconds=self._timing.farewell_seconds
+        await self.exchange.ask(
+            "DELETE", f"/runners/{quote(self.runner_id, safe='')}?self=true", seconds=self.timing.farewell_seconds
         )
-        self._note.write("")
+        self.note.write("")
 
     async def _register(self) -> Answer:
         place = self.place
         try:
-            answer = await self._exchange.ask("POST", "/runner/register", self._identity.to_document())
+            answer = await self.exchange.ask("POST", "/runner/register", self.identity.to_document())
             found = answer.document.get("runner_id")
             if answer.is_success and not (is_name(found) and is_identifier(found)):
                 raise Unanswered(place, "its answer to a registration holds no usable runner_id", is_garbage=True)
@@ -362,20 +359,20 @@ class Enrolment:
         found = answer.document
         _require_common_version(self.place, found)
         self.runner_id = str(found["runner_id"])
-        self._note.write(self.runner_id)
+        self.note.write(self.runner_id)
         path = found.get("poll_endpoint")
         if isinstance(path, str) and _POLL_PATH.fullmatch(path):
             self.poll_path = path
         elif path is not None:
             told = shortened(ascii(path))
-            self._tell(f"poll_endpoint of the server is {told}, expected a path; using {self.poll_path}")
+            self.tell(f"poll_endpoint of the server is {told}, expected a path; using {self.poll_path}")
         self.poll_seconds = _positive(found, "poll_timeout_seconds", self.poll_seconds)
         self.heartbeat_seconds = _positive(found, "heartbeat_interval_seconds", self.heartbeat_seconds)
         self._times += 1
 
     @property
     def _is_taken(self) -> str:
-        who = self._identity
+        who = self.identity
         return (
             f"a worker of the same identity is online there ({who.profile} in {who.project_dir} on {who.hostname}; "
             "one that crashed is forgotten after about 150 s)"
