@@ -15,8 +15,7 @@ from hashlib import sha256
 from http import HTTPStatus
 from typing import Final
 
-from ao_runner.coordinators.http import Timing
-from ao_runner.coordinators.http.transport import Exchange
+from ao_runner.coordinators.http.transport import Exchange, Timing
 from ao_runner.errors import RunnerError
 from ao_runner.orchestrator.mcp_sdk import (
     CALLER,

@@ -4,7 +4,8 @@ import json
 from itertools import islice
 from typing import Final
 
-from ao_runner.outbox import Outbox, OutboxUnreadable, RecordDamaged
+from ao_runner.outbox.errors import OutboxUnreadable, RecordDamaged
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.store.records import seconds_since
 
 MOST_RUNS: Final = 100

@@ -28,20 +28,18 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.errors import RunnerError
 from ao_runner.home import make_private
-from ao_runner.outbox import (
-    Batch,
-    KeyState,
-    Outbox,
+from ao_runner.outbox.errors import (
     OutboxBusy,
-    OutboxOptions,
+    OutboxError,
     OutboxUnreadable,
     OutboxUnusable,
     OutboxUnwritable,
     RecordDamaged,
     StateDamaged,
-    is_left_behind,
 )
-from ao_runner.outbox.errors import OutboxError
+from ao_runner.outbox.events_of_key import Batch, KeyState
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.owning import is_left_behind
 from ao_runner.run_events import RunIdentity, RunKey, as_event_of
 from ao_runner.runs import lost_runs
 from ao_runner.runs.lost_runs import RunSummary

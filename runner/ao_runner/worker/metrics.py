@@ -28,7 +28,7 @@ from ao_runner.coordinators.port import (
     Refused,
 )
 from ao_runner.errors import RunnerError
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.store.records import Fleet, RunRecord, seconds_since

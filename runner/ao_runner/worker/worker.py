@@ -24,7 +24,9 @@ from ao_runner.coordinators.port import (
     Orders,
 )
 from ao_runner.errors import RunnerError
-from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnwritable
+from ao_runner.outbox.errors import OutboxUnwritable
+from ao_runner.outbox.events_of_key import KeyState
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.profiles import InputWait
 from ao_runner.run_events import RunKey
 from ao_runner.runs.attempt import Launcher

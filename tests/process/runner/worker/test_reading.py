@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
-from ao_runner.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.worker.delivery import Delivery, deliver_left_behind, end_unended
