@@ -45,7 +45,6 @@ from ao_lifeline.removal import kill_leaf, remove_leaf
 
 _DESCRIPTORS = 5
 _LOOK_AGAIN_MILLISECONDS = 20
-_NOT_STARTED = 127
 _SYS_CLONE3 = 435
 _CLONE_INTO_CGROUP = 0x2_0000_0000
 
@@ -232,7 +231,7 @@ def _become(fds: list[int]) -> NoReturn:
     except (OSError, ValueError, OverflowError, MemoryError) as error:
         _say(fds[3], ("failed", getattr(error, "errno", None), doing))
     finally:
-        os._exit(_NOT_STARTED)
+        os._exit(127)  # as a shell does
 
 
 def _lead_group(program: int) -> None:

@@ -26,7 +26,6 @@ THE_PROGRAM: Final = "the program"
 
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); from ao_lifeline.keeper import main; main()"
 _KEPT_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH")
-_SOCKET: Final = 3
 
 
 class Limit(NamedTuple):
@@ -249,7 +248,7 @@ def _spawn(requests: int) -> int:
         [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).parents[1])],
         {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
         file_actions=[
-            (os.POSIX_SPAWN_DUP2, requests, _SOCKET),
+            (os.POSIX_SPAWN_DUP2, requests, 3),
             *((os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)),
         ],
         # A SIGKILL to the runner's group or session must not reach the keeper, nor Ctrl-C.

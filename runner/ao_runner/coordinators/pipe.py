@@ -46,7 +46,14 @@ from ao_runner.blueprints.loading import (
     understand_blueprint,
 )
 from ao_runner.coordinators.inbox import Inbox
-from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, EventBatch, Orders
+from ao_runner.coordinators.port import (
+    Assignment,
+    Coordinator,
+    CoordinatorUnavailable,
+    CoordinatorUnusable,
+    EventBatch,
+    Orders,
+)
 from ao_runner.discovery import Executor
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, UnacceptableSchema, remarks_below
@@ -293,7 +300,7 @@ MAX_MESSAGE_CHARACTERS: Final = 4000
 MAX_BYTES_READ_AT_ONCE: Final = 16 * 1024
 
 
-class StdoutCoordinator:
+class StdoutCoordinator(Coordinator):
     """A `Coordinator` on stdin and stdout. After the end of stdin the worker drains and exits.
 
     An event is acknowledged once its whole line is written. Each run has one attempt and no lease.
@@ -388,13 +395,6 @@ class StdoutCoordinator:
         """Wait for orders: a cancel line, or the end of stdin."""
         return await self._inbox.until_orders(IDLE_SECONDS)
 
-    async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
-        """Return the answer: this coordinator passes none of other people on."""
-        return answer
-
-    def drain(self) -> None:
-        """Do nothing: runs are assigned by `claim` only."""
-
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Forget a run. One that never began is put back, as the next to be claimed."""
         assignment = self._unbegun.pop(key, None)
@@ -404,9 +404,6 @@ class StdoutCoordinator:
         else:
             self._run_ids.end(key.run_id)
         self._drain_when_empty()
-
-    async def session_left(self, session_id: str) -> None:
-        """Do nothing: no line reports which sessions have a process."""
 
     async def _read(self) -> None:
         try:

@@ -129,11 +129,14 @@ class Coordinator(Protocol):
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Record an answer to a request, unless there is one, and return the one that counts.
 
-        It may be called before the event of the request is delivered: then the answer counts.
+        It may be called before the event of the request is delivered: then the answer counts. By default this one
+        counts, because no answers of other people are passed on.
         """
+        return answer
 
     def drain(self) -> None:
-        """Take note that this worker claims no more runs; those that it holds go on."""
+        """Take note that this worker claims no more runs; those that it holds go on. By default, do nothing."""
+        return
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Let go of a run: with its record after its end, with None to give back one that never began.
@@ -144,9 +147,12 @@ class Coordinator(Protocol):
     async def session_left(self, session_id: str) -> None:
         """Say that no process waits for a session's next run any more. It may be said of any session.
 
+        By default, do nothing.
+
         Raises:
             CoordinatorUnavailable: not now; call again.
         """
+        return
 
 
 @dataclass(eq=False)

@@ -16,6 +16,7 @@ from ao_runner.coordinators.group_commit import GroupCommit, unavailable
 from ao_runner.coordinators.inbox import AskedRequests, new_stops
 from ao_runner.coordinators.port import (
     Assignment,
+    Coordinator,
     CoordinatorUnavailable,
     EventBatch,
     InputAnswer,
@@ -54,7 +55,7 @@ class SharedStore:
     wakeup: Wakeup
 
 
-class StoreCoordinator:
+class StoreCoordinator(Coordinator):
     """See `ao_runner.coordinators.port.Coordinator`. `offer.owner` must be alive, see `ao_runner.store.ownership`.
 
     Calls of a server run in a thread of their own, so that a slow network delays no other work of the event loop.
@@ -164,15 +165,12 @@ class StoreCoordinator:
         if ended.pause is not None:
             self._tell(ended.pause)
         if ended.is_awaited:
-            await self._notify_servers()
+            # Let servers announce the end at once. They also poll, so that it does not matter if this fails.
+            with suppress(StoreUnusable, StoreUnwritable, OSError):
+                await self._commits.alone(self._store.notify)
         self._note_acknowledged(key, seq)
         self._acknowledged.pop(key, None)
         self._wakeup.notify()  # the session may have another run waiting
-
-    async def _notify_servers(self) -> None:
-        """Let servers announce an end at once. They also poll, so that it does not matter if this fails."""
-        with suppress(StoreUnusable, StoreUnwritable, OSError):
-            await self._commits.alone(self._store.notify)
 
     async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Extend the leases, and do nothing else: on a busy server each call waits, and a late answer ends the runs."""
@@ -206,9 +204,6 @@ class StoreCoordinator:
         decide = partial(self._store.inputs.decide, key.run_id, request_id, given, timestamp())
         return await self._commits.do(decide) or PARKED
 
-    def drain(self) -> None:
-        """Do nothing, since no run is handed out without a claim."""
-
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Store the record of a run that has ended, or return one that has not begun to the queue."""
         if record is None:
@@ -218,9 +213,6 @@ class StoreCoordinator:
         self._told_stops.pop(key.run_id, None)
         self._asked.forget(key.run_id)
         self._acknowledged.pop(key, None)
-
-    async def session_left(self, session_id: str) -> None:
-        """Do nothing, since the store does not contain which sessions have a process."""
 
     async def fleet(self) -> Fleet:
         """Return the load of the store and the number of its workers."""

@@ -34,7 +34,6 @@ LIMITS: Final = {
 
 _CPU_GRACE_SECONDS: Final = 5
 _OWNER: Final = "ao-"
-_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,7 @@ def _locked_folder(below: Path) -> tuple[Path, int]:
     Raises:
         OSError: It cannot be created, or another runner's sweep removed every attempt before it was locked.
     """
-    for _ in range(_ATTEMPTS):
+    for _ in range(3):
         folder = below / f"{_OWNER}{os.getpid()}-{os.urandom(4).hex()}"
         folder.mkdir()
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -49,7 +49,6 @@ from ao_runner.worker.log import Log, log_mishap
 
 MOST_EVENTS: Final = 5000
 """The maximum number of events in one batch, which has at most a megabyte."""
-MOST_WORKERS: Final = 1000
 ADOPT_SECONDS: Final = 5.0
 """How often a worker looks for outboxes of dead workers."""
 REFUSED_NAME: Final = "refused.jsonl"
@@ -325,7 +324,7 @@ def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
         OutboxBusy: a thousand workers own one already.
     """
     make_private(places)
-    for number in range(MOST_WORKERS):
+    for number in range(1000):
         folder = places / str(number)
         try:
             return Outbox(folder, options)

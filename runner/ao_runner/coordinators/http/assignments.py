@@ -102,7 +102,7 @@ class Scripts:
 
 
 def unpack(archive: bytes, folder: Path, name: str) -> Script:
-    """Unpack a gzipped tar of one folder `name`, below a folder named by its content.
+    """Unpack a gzipped tar of one folder `name`, below a folder named by its content, and remove old versions.
 
     Only regular files and folders are accepted. The program of the script is made executable.
 
@@ -125,7 +125,9 @@ def unpack(archive: bytes, folder: Path, name: str) -> Script:
         finally:
             remove_tree(str(fresh))
     os.utime(version)
-    _remove_old_versions(folder)
+    versions = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    for path in versions[:-2]:
+        remove_tree(str(path))
     return _described(version, name)
 
 
@@ -167,12 +169,6 @@ def _described(folder: Path, name: str) -> Script:
         raise UnusableScript(f"script.json of {name!r}: script_file is {file!r}, expected a file of the script")
     schema = document.get("parameters_schema")
     return Script(folder, file, schema if isinstance(schema, dict) else None)
-
-
-def _remove_old_versions(folder: Path) -> None:
-    versions = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
-    for path in versions[:-2]:
-        remove_tree(str(path))
 
 
 MODES: Final[Mapping[JsonValue, Literal["start", "resume"]]] = {"start_session": "start", "resume_session": "resume"}

@@ -11,8 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 from urllib.parse import quote
 
-from pydantic import JsonValue
-
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Event, Failure, InvalidEvent, Result, SessionBound, parse_event
 from ao_protocol.older_events import WRAPPED, error_text, older_event, user_message
@@ -281,16 +279,13 @@ class Delivery:
         session_id = str(event.envelope.session_id)
         answer = await self._enrolment.ask("GET", f"/sessions/{quote(session_id, safe='')}/events")
         rows = answer.document.get("events", answer.body)
-        return isinstance(rows, list) and any(_is_result_of(row, stamp) for row in rows)
+        ours = {"event_type": "result", "timestamp": stamp}
+        return isinstance(rows, list) and any(isinstance(row, dict) and row.items() >= ours.items() for row in rows)
 
     def _stamp(self, told: Told, seq: int, event: Event) -> str:
         if told.stamp[0] != seq:
             told.stamp = (seq, self._clocks.stamp(str(event.envelope.session_id), event.envelope.timestamp))
         return told.stamp[1]
-
-
-def _is_result_of(row: JsonValue, stamp: str) -> bool:
-    return isinstance(row, dict) and row.get("event_type") == "result" and row.get("timestamp") == stamp
 
 
 def _parsed(line: bytes) -> Event:

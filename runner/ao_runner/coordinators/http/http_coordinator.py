@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.assignments import (
     Blueprints,
     OfferedRun,
@@ -30,6 +29,7 @@ from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, Reg
 from ao_runner.coordinators.http.transport import USUAL_TIMING, Exchange, Timing, Unanswered, shortened, token_of
 from ao_runner.coordinators.port import (
     Assignment,
+    Coordinator,
     CoordinatorUnavailable,
     CoordinatorUnusable,
     EventBatch,
@@ -44,7 +44,7 @@ NEVER_BEGAN: Final = (
 )
 
 
-class HttpCoordinator:
+class HttpCoordinator(Coordinator):
     """A `Coordinator` over HTTP. After `CoordinatorUnavailable` it may be entered again.
 
     The server has no leases and no attempts, so nothing is fenced. `LeaseLost` is raised if the server no longer knows
@@ -161,10 +161,6 @@ class HttpCoordinator:
     async def orders(self) -> Orders:
         """Wait for orders."""
         return await self._polling.inbox.until_orders(self._timing.idle_seconds)
-
-    async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
-        """Return the answer: this coordinator passes none of other people on."""
-        return answer
 
     def drain(self) -> None:
         """Stop polling, because a poll brings runs. The status of held runs is requested instead."""

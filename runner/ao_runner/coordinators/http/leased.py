@@ -17,6 +17,7 @@ from ao_runner.coordinators.inbox import new_stops
 from ao_runner.coordinators.port import (
     Assignment,
     Backoff,
+    Coordinator,
     CoordinatorUnavailable,
     CoordinatorUnusable,
     EventBatch,
@@ -49,7 +50,7 @@ async def speaks_leases(
                 await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
 
 
-class LeasedCoordinator:
+class LeasedCoordinator(Coordinator):
     """See `ao_runner.coordinators.port.Coordinator`. It retries nothing, as the worker does that.
 
     Args:
@@ -143,17 +144,11 @@ class LeasedCoordinator:
         call = calls.Decide(worker_id=self._offer.owner, key=key, request_id=request_id, answer=answer)
         return self._parsed(calls.ANSWER, await self._ask(call), "answer")
 
-    def drain(self) -> None:
-        """Do nothing, since no run is handed out without a claim."""
-
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Hand over the record of a run, or return one that has not begun."""
         await self._ask(calls.Release(worker_id=self._offer.owner, key=key, record=record))
         self._held.discard(key)
         self._told.pop(key.run_id, None)
-
-    async def session_left(self, session_id: str) -> None:
-        """Do nothing, since the server does not know which sessions have a process."""
 
     async def _ask(self, call: calls.Call, seconds: float | None = None) -> JsonObject:
         """Make a call, and join again if the server has forgotten the worker.

@@ -36,8 +36,6 @@ from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusa
 from ao_runner.errors import RunnerError
 from ao_runner.home import make_private, take_lock
 
-ANNOUNCED = ("name", "description", "command", "parameters_schema", "output_schema")
-
 
 class UnusableAgent(RunnerError):
     """A blueprint that cannot be offered as a procedural agent."""
@@ -60,7 +58,8 @@ class OwnedAgent:
 
     def announcement(self) -> JsonObject:
         """Return the agent's part of the registration."""
-        return {field: self.document[field] for field in ANNOUNCED if self.document.get(field) is not None}
+        announced = ("name", "description", "command", "parameters_schema", "output_schema")
+        return {field: self.document[field] for field in announced if self.document.get(field) is not None}
 
 
 def load_agents(folder: Path, project_dir: Path) -> Sequence[OwnedAgent]:
