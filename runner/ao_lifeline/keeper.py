@@ -45,7 +45,6 @@ from ao_lifeline.removal import kill_leaf, remove_leaf
 
 _DESCRIPTORS = 5
 _LOOK_AGAIN_MILLISECONDS = 20
-_NOT_STARTED = 127
 _SYS_CLONE3 = 435
 _CLONE_INTO_CGROUP = 0x2_0000_0000
 
@@ -186,18 +185,6 @@ def hold(fds: list[int], leaf: str | None) -> NoReturn:
     os._exit(0)
 
 
-class _CloneArguments(ctypes.Structure):
-    """`struct clone_args` as of Linux 5.7, see clone(2)."""
-
-    _fields_ = [
-        ("flags", ctypes.c_uint64),
-        ("what_is_not_used", ctypes.c_uint64 * 3),
-        ("exit_signal", ctypes.c_uint64),
-        ("nor_here", ctypes.c_uint64 * 5),
-        ("cgroup", ctypes.c_uint64),
-    ]
-
-
 def _fork(leaf: str | None) -> tuple[int, str | None]:
     """Fork into a new leaf, or without one if that is refused; return the child's id and its leaf.
 
@@ -209,7 +196,8 @@ def _fork(leaf: str | None) -> tuple[int, str | None]:
         try:
             os.mkdir(leaf)  # noqa: PTH102  # as above
             folder = os.open(leaf, os.O_RDONLY | os.O_DIRECTORY)
-            arguments = _CloneArguments(flags=_CLONE_INTO_CGROUP, exit_signal=signal.SIGCHLD, cgroup=folder)
+            # `struct clone_args` as of Linux 5.7, see clone(2): its flags, exit_signal and cgroup.
+            arguments = (ctypes.c_uint64 * 11)(_CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, folder)
             pid: int = _libc.syscall(_SYS_CLONE3, ctypes.byref(arguments), ctypes.c_size_t(ctypes.sizeof(arguments)))
             os.close(folder)
             if pid >= 0:
@@ -243,7 +231,7 @@ def _become(fds: list[int]) -> NoReturn:
     except (OSError, ValueError, OverflowError, MemoryError) as error:
         _say(fds[3], ("failed", getattr(error, "errno", None), doing))
     finally:
-        os._exit(_NOT_STARTED)
+        os._exit(127)  # as a shell does
 
 
 def _lead_group(program: int) -> None:

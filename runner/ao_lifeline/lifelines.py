@@ -28,7 +28,6 @@ WORKING_FOLDER: Final = "its working folder"
 
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); from ao_lifeline.keeper import main; main()"
 _KEPT_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH")
-_SOCKET: Final = 3
 
 
 class Limit(NamedTuple):
@@ -63,7 +62,7 @@ class ProgramNotStarted(OSError):
 class Lifelines:
     """The lifelines of one runner, and their keeper. For one thread; a `with` block owns it.
 
-    `begin` or the first program starts the keeper, which is restarted if it dies; lifelines continue without it.
+    The block or the first program starts the keeper, which is restarted if it dies; lifelines continue without it.
     When this process ends, in any way, every program ends with all its descendants.
 
     `leaves` is a cgroup folder in which every program gets its own leaf, if possible.
@@ -73,14 +72,6 @@ class Lifelines:
         self.leaves: Final = leaves
         self._count = 0
         self._keeper: _Keeper | None = None
-
-    def begin(self) -> None:
-        """Start the keeper without waiting for it, so that the first program finds it ready.
-
-        If no process or descriptor is available now, the first program tries again, and `tie` reports a failure.
-        """
-        with suppress(OSError):
-            self._keeper = self._keeper or _Keeper()
 
     def tie(self, program: Program, streams: tuple[int, int, int]) -> "Line":
         """Request a program with the given stdin, stdout and stderr, which stay the caller's, and return its line.
@@ -123,6 +114,12 @@ class Lifelines:
         return self._keeper
 
     def __enter__(self) -> Self:
+        """Start the keeper without waiting for it, so that the first program finds it ready.
+
+        If no process or descriptor is available now, the first program tries again, and `tie` reports a failure.
+        """
+        with suppress(OSError):
+            self._keeper = self._keeper or _Keeper()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -135,7 +132,6 @@ class Line:
     `exit_code` and `was_in_leaf`, whether the program had its own cgroup, are set after `reap`.
     """
 
-    is_tied: Final = True
     pid: Final = None
     """The process belongs to the lifeline: others must not signal its id, which may be reused at any time."""
 
@@ -254,7 +250,7 @@ def _spawn(requests: int) -> int:
         [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).parents[1])],
         {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
         file_actions=[
-            (os.POSIX_SPAWN_DUP2, requests, _SOCKET),
+            (os.POSIX_SPAWN_DUP2, requests, 3),
             *((os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)),
         ],
         # A SIGKILL to the runner's group or session must not reach the keeper, nor Ctrl-C.
@@ -266,11 +262,10 @@ def _spawn(requests: int) -> int:
 
 def _receive(end: socket.socket) -> bytes:
     """Return the next message, empty at the end."""
-    with suppress(ConnectionResetError):
-        return end.recv(MAX_MESSAGE_BYTES)
-    # The other side ended with unread data. Linux reports this once, and then returns the data that it had written.
-    with suppress(ConnectionResetError):
-        return end.recv(MAX_MESSAGE_BYTES)
+    # If the other side ended with unread data, Linux reports this once, and then returns the data that it had written.
+    for _ in range(2):
+        with suppress(ConnectionResetError):
+            return end.recv(MAX_MESSAGE_BYTES)
     return b""
 
 

@@ -18,7 +18,6 @@ from itertools import islice
 
 MOST_NAMED = 20
 """Maximum number of remaining entries to name; further ones are only counted."""
-_MOST_CHARACTERS = 1000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNREAD = _FOLDER | getattr(os, "O_PATH", 0)
 """Flags that also open an unreadable folder."""
@@ -122,7 +121,7 @@ class _Removal:
         self.left_count += 1
         if self.left_count <= MOST_NAMED:
             # Shown as a literal: foreign processes choose the names, which may contain control characters.
-            self.left.append(f"{'/'.join(self._path)[:_MOST_CHARACTERS]!r}: {error.strerror}")
+            self.left.append(f"{'/'.join(self._path)[:1000]!r}: {error.strerror}")
 
 
 def _open_below(name: str, above: int) -> int:
@@ -159,16 +158,13 @@ def kill_leaf(leaf: str) -> None:
         switch.write("1")
 
 
-def await_empty_leaf(leaf: str, timeout_milliseconds: int) -> bool:
-    """Wait until no process is in a cgroup or below; return False on timeout."""
+def await_empty_leaf(leaf: str, timeout_milliseconds: int) -> None:
+    """Wait until no process is in a cgroup or below, or until the timeout."""
     with open(f"{leaf}/cgroup.events") as events:  # noqa: PTH123  # as above
         poll = select.poll()
         poll.register(events, select.POLLPRI)
-        while "populated 0" not in events.read():
-            if not poll.poll(timeout_milliseconds):
-                return False
+        while "populated 0" not in events.read() and poll.poll(timeout_milliseconds):
             events.seek(0)
-    return True
 
 
 def remove_leaf(leaf: str) -> None:

@@ -2,10 +2,11 @@
 
 import errno
 import fcntl
+import os
 import stat
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -118,6 +119,20 @@ def take_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Lock a file or folder inside the `with` block; yield False if it is not there or another process holds it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        yield take_lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def renamed_as_damaged(folder: Path, names: Sequence[str]) -> list[Path]:

@@ -1,7 +1,7 @@
 """Identities of runs and events, and events on their way through the runner: parsed only on demand."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -113,3 +113,21 @@ class RunKey:
 
     def __str__(self) -> str:
         return f"{self.run_id}/{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """Events of one attempt in their order, without gap, each as its JSON line without the line end.
+
+    There may be a gap between two batches: events that were refused, or lost with a damaged outbox, are never sent.
+    When events are sent again, the batches may be cut elsewhere.
+    """
+
+    key: RunKey
+    first_seq: int
+    lines: Sequence[bytes]
+
+    @property
+    def last_seq(self) -> int:
+        """The `seq` of the last event."""
+        return self.first_seq + len(self.lines) - 1

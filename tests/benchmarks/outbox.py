@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from ao_runner.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.run_events import RunKey
 
 CALL = 1000

@@ -20,7 +20,7 @@ from ao_protocol.events import ExecutorIdentity, check_event, parse_event
 from ao_protocol.framing import LineSplitter, decode_object
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.redaction import NO_SECRETS, Redactor
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import RunIdentity, RunKey
 from ao_runner.runs.conversation import Conversation
 from ao_runner.store.records import Run, Session

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import httpx
 
-from ao_runner.coordinators.http import LeasedCoordinator
+from ao_runner.coordinators.http.leased import LeasedCoordinator
 from ao_runner.coordinators.port import Assignment, EventBatch
 from ao_runner.store.records import Offer
 from tests.postgres_server import PostgresServer

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import time
 
-from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity
+from ao_runner.coordinators.http.http_coordinator import HttpCoordinator
+from ao_runner.coordinators.http.registration import RunnerIdentity
 from ao_runner.coordinators.port import EventBatch
 from ao_runner.run_events import RunKey
 from tests.foreign_coordinator.server import ForeignCoordinator

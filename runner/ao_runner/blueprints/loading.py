@@ -25,15 +25,11 @@ MAX_FILE_BYTES: Final = 1024 * 1024
 MAX_REMARKS: Final = 50
 
 
-@dataclass(eq=False)
 class UnreadableFile(RunnerError):
     """A file that does not exist, is neither JSON nor YAML, or contains no object."""
 
-    path: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
 
 
 @dataclass(eq=False)

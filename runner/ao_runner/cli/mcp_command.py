@@ -8,8 +8,7 @@ from typing import Final
 import click
 
 from ao_runner.cli.options import examples
-from ao_runner.coordinators.http import Timing
-from ao_runner.coordinators.http.transport import Exchange
+from ao_runner.coordinators.http.transport import Exchange, Timing
 from ao_runner.orchestrator.coordinator_client import CoordinatorClient
 from ao_runner.orchestrator.mcp_sdk import over_stdio
 

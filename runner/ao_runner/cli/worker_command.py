@@ -32,7 +32,7 @@ from ao_runner.coordinators.port import Coordinator
 from ao_runner.discovery import describe, locate_executor, startable
 from ao_runner.home import WORKSPACES, private_folder
 from ao_runner.orchestrator import OrchestratorHosting
-from ao_runner.outbox import OutboxOptions
+from ao_runner.outbox.outbox import OutboxOptions
 from ao_runner.outbox.owning import places_of
 from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import lifelines, probe
@@ -52,7 +52,7 @@ from ao_runner.worker.observers import Observer, RunLog, Tracing, exported_trace
 from ao_runner.worker.worker import ExitSummary, Worker
 
 if TYPE_CHECKING:
-    from ao_runner.coordinators.http import RunnerIdentity
+    from ao_runner.coordinators.http.registration import RunnerIdentity
 
 STORE: Final = "store"
 """The value of `--coordinator` for the queue in the store of `--store`."""
@@ -354,7 +354,7 @@ async def _speaks_leases(
     url: str, environ: Mapping[str, str], stops: StopRequests, tell: Callable[[str], None]
 ) -> bool:
     """Return whether a server hands out runs with leases. A request to stop ends the wait for its answer."""
-    from ao_runner.coordinators.http import speaks_leases
+    from ao_runner.coordinators.http.leased import speaks_leases
 
     loop = asyncio.get_running_loop()
     with suppress(TimeoutError):
@@ -391,7 +391,8 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log,
         )
         return StdoutCoordinator(defaults, tell)
     if is_http:
-        from ao_runner.coordinators.http import HttpCoordinator, LeasedCoordinator
+        from ao_runner.coordinators.http.http_coordinator import HttpCoordinator
+        from ao_runner.coordinators.http.leased import LeasedCoordinator
 
         profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
         identity = await _identity(profile, host, given["agents"])
@@ -425,7 +426,7 @@ def _tags(given: WorkerArguments) -> tuple[str, ...]:
 
 async def _identity(profile: Profile, host: Host, agents: Path | None) -> "RunnerIdentity":
     """Return what a server is told of this worker: its type decides which runs it is given."""
-    from ao_runner.coordinators.http import RunnerIdentity, load_agents
+    from ao_runner.coordinators.http.registration import RunnerIdentity, load_agents
 
     executor = locate_executor(profile.executor)
     with startable(executor):

@@ -67,9 +67,6 @@ class Inbox(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(tuple(self._runs))
 
-    def __contains__(self, run: object) -> bool:
-        return run in self._runs
-
     def put(self, run: T) -> None:
         """Add a run at the end."""
         self._runs.append(run)
@@ -80,10 +77,12 @@ class Inbox(Generic[T]):
         self._runs.appendleft(run)
         self._news.set()
 
-    def remove(self, run: T) -> None:
-        """Take one run out, wherever it stands."""
-        self._runs.remove(run)
-        self._news.set()
+    def remove(self, run: T) -> bool:
+        """Take one run out, wherever it stands, and return whether it was there."""
+        if is_there := run in self._runs:
+            self._runs.remove(run)
+            self._news.set()
+        return is_there
 
     def order(self, orders: Orders) -> None:
         """Add to what is wanted of the worker."""
@@ -125,13 +124,14 @@ class Inbox(Generic[T]):
         """Wait until there are fewer runs than `limit`; False when there were not for so long."""
         return await self._until(lambda: len(self._runs) < limit, seconds)
 
-    async def until_orders(self, seconds: float) -> bool:
-        """Wait until something is wanted; False when nothing was for so long.
+    async def until_orders(self, seconds: float) -> Orders:
+        """Wait until something is wanted, at most for so long, and return it as `take_orders` does.
 
         Raises:
             RunnerError: what `fail` was given.
         """
-        return await self._until(lambda: self._orders != Orders(), seconds)
+        await self._until(lambda: self._orders != Orders(), seconds)
+        return self.take_orders()
 
     async def _until(self, is_so: Callable[[], bool], seconds: float | None) -> bool:
         try:

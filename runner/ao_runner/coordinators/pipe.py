@@ -11,6 +11,7 @@ import errno
 import os
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -69,33 +70,26 @@ PIECE_BYTES: Final = 4096
 _NO_READER: Final = {errno.EPIPE: "its reader has gone", errno.EBADF: "it is closed"}
 
 
-class Inlet:
-    """The lines from a descriptor."""
+async def read_lines(descriptor: int) -> AsyncIterator[tuple[int, bytes | LineTooLong]]:
+    """Yield every line with its number, from 1. Empty lines are left out. The last line needs no line end."""
+    splitter, number = LineSplitter(MAX_INVOCATION_BYTES), 0
+    while chunk := await _read_chunk(descriptor):
+        for line in splitter.feed(chunk):
+            number += 1
+            if line:
+                yield number, line
+    try:
+        splitter.end()
+    except EndedMidLine as error:
+        yield number + 1, error.tail
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
 
-    async def lines(self) -> AsyncIterator[tuple[int, bytes | LineTooLong]]:
-        """Yield every line with its number, from 1. Empty lines are left out. The last line needs no line end."""
-        splitter, number = LineSplitter(MAX_INVOCATION_BYTES), 0
-        while chunk := await self._chunk():
-            for line in splitter.feed(chunk):
-                number += 1
-                if line:
-                    yield number, line
-        try:
-            splitter.end()
-        except EndedMidLine as error:
-            yield number + 1, error.tail
-
-    async def _chunk(self) -> bytes:
-        loop = asyncio.get_running_loop()
-        while True:
-            await _ready(self._descriptor, loop.add_reader, loop.remove_reader)
-            try:
-                return os.read(self._descriptor, CHUNK_BYTES)
-            except BlockingIOError:
-                continue
+async def _read_chunk(descriptor: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    while True:
+        await _ready(descriptor, loop.add_reader, loop.remove_reader)
+        with suppress(BlockingIOError):
+            return os.read(descriptor, CHUNK_BYTES)
 
 
 class Outlet:
@@ -122,11 +116,8 @@ class Outlet:
         async with self._writing:
             while self._waiting:
                 await _ready(self._descriptor, loop.add_writer, loop.remove_writer)
-                try:
-                    written = os.write(self._descriptor, self._waiting[:PIECE_BYTES])
-                except BlockingIOError:
-                    continue
-                del self._waiting[:written]
+                with suppress(BlockingIOError):
+                    del self._waiting[: os.write(self._descriptor, self._waiting[:PIECE_BYTES])]
 
 
 async def _ready(descriptor: int, add: Callable[..., None], remove: Callable[[int], bool]) -> None:
@@ -214,21 +205,17 @@ class CancelLine:
     run_id: str
 
 
+@dataclass(eq=False)
 class InvalidRunLine(ValueError):
     """A line that is not a run, or a run that cannot be performed. The ids are those of the line, if they are valid."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        error_type: ErrorType = ErrorType.INVALID_INVOCATION,
-        run_id: str | None = None,
-        session_id: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.error_type = error_type
-        self.run_id = run_id
-        self.session_id = session_id
+    message: str
+    error_type: ErrorType = ErrorType.INVALID_INVOCATION
+    run_id: str | None = None
+    session_id: str | None = None
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Assignment | CancelLine, list[str]]:
@@ -405,8 +392,7 @@ class StdoutCoordinator(Coordinator):
 
     async def orders(self) -> Orders:
         """Wait for orders: a cancel line, or the end of stdin."""
-        await self._inbox.until_orders(IDLE_SECONDS)
-        return self._inbox.take_orders()
+        return await self._inbox.until_orders(IDLE_SECONDS)
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Forget a run. One that never began is put back, as the next to be claimed."""
@@ -420,7 +406,7 @@ class StdoutCoordinator(Coordinator):
 
     async def _read(self) -> None:
         try:
-            async for number, line in Inlet(self._stdin).lines():
+            async for number, line in read_lines(self._stdin):
                 await self._take_line(number, line)
                 await self._inbox.until_room(MAX_AHEAD)
         except CoordinatorUnusable as error:
@@ -450,9 +436,8 @@ class StdoutCoordinator(Coordinator):
     async def _refuse(self, number: int, error: InvalidRunLine) -> None:
         """Write the failure of a line. It has the line's `run_id` only if no other line has it: a run ends once."""
         self.refused_lines += 1
-        is_its_own = error.run_id is not None and self._run_ids.add(error.run_id)
-        if is_its_own and error.run_id is not None:
-            self._run_ids.end(error.run_id)
+        if is_its_own := error.run_id is not None and self._run_ids.add(error.run_id):
+            self._run_ids.end(str(error.run_id))
         message = f"line {number} of stdin: {error}"[:MAX_MESSAGE_CHARACTERS]
         details: JsonObject = {"line": number}
         failure = failed(error.error_type, message, side_effects="none", origin="caller", details=details)

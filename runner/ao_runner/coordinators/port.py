@@ -12,6 +12,7 @@ from typing import Final, Protocol, Self
 
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
+from ao_runner.run_events import EventBatch as EventBatch  # noqa: PLC0414  # a part of the port
 from ao_runner.run_events import RunKey
 from ao_runner.store.records import Fleet, Run, RunRecord, Session
 
@@ -32,24 +33,6 @@ class Assignment:
     """Those of the session's first run, where this one is a resume and they are known."""
     queued_seconds: float = 0.0
     """How long the run has waited, as far as the coordinator knows."""
-
-
-@dataclass(frozen=True, slots=True)
-class EventBatch:
-    """Events of one attempt in their order, without gap, each as its JSON line without the line end.
-
-    There may be a gap between two batches: events that were refused, or lost with a damaged outbox, are never sent.
-    When events are sent again, the batches may be cut elsewhere.
-    """
-
-    key: RunKey
-    first_seq: int
-    lines: Sequence[bytes]
-
-    @property
-    def last_seq(self) -> int:
-        """The `seq` of the last event."""
-        return self.first_seq + len(self.lines) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +134,13 @@ class Coordinator(Protocol):
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Record an answer to a request, unless there is one, and return the one that counts.
 
-        It may be called before the event of the request is delivered: then the answer counts. A coordinator that passes
-        no answers of other people on returns this one.
+        It may be called before the event of the request is delivered: then the answer counts. By default this one
+        counts, because no answers of other people are passed on.
         """
         return answer
 
     def drain(self) -> None:
-        """Take note that this worker claims no more runs; those that it holds go on.
-
-        It does nothing where runs are handed out by `claim` only.
-        """
+        """Take note that this worker claims no more runs; those that it holds go on. By default, do nothing."""
         return
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
@@ -172,7 +152,7 @@ class Coordinator(Protocol):
     async def session_left(self, session_id: str) -> None:
         """Say that no process waits for a session's next run any more. It may be said of any session.
 
-        It does nothing where it is not known which sessions have a process.
+        By default, do nothing.
 
         Raises:
             CoordinatorUnavailable: not now; call again.
@@ -198,42 +178,29 @@ class CoordinatorUnavailable(RunnerError):
         return f"coordinator {self.place} is not available: {self.reason}"
 
 
-@dataclass(eq=False)
 class CoordinatorUnusable(RunnerError):
     """It can be reached and will never do: another version, no permission, no coordinator at all."""
 
-    place: str
-    reason: str
-    advice: str
-
-    def __str__(self) -> str:
-        return f"coordinator {self.place} cannot be used: {self.reason}; {self.advice}"
+    def __init__(self, place: str, reason: str, advice: str) -> None:
+        super().__init__(f"coordinator {place} cannot be used: {reason}; {advice}")
 
 
-@dataclass(eq=False)
 class LeaseLost(RunnerError):
     """An attempt at a run is not this worker's any more."""
 
-    key: RunKey
-    reason: str
-
-    def __str__(self) -> str:
-        return f"attempt {self.key.attempt} of run {self.key.run_id} no longer belongs to this worker: {self.reason}"
+    def __init__(self, key: RunKey, reason: str) -> None:
+        super().__init__(f"attempt {key.attempt} of run {key.run_id} no longer belongs to this worker: {reason}")
+        self.reason = reason
 
 
-@dataclass(eq=False)
 class Refused(RunnerError):
     """A coordinator refuses something for good, whatever the reason that it gives."""
 
-    what: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"the coordinator refuses {self.what}: {self.reason}"
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"the coordinator refuses {what}: {reason}")
+        self.reason = reason
 
 
-FIRST_SECONDS: Final = 0.2
-LONGEST_SECONDS: Final = 15.0
 MAX_RETRY_AFTER_SECONDS: Final = 300.0
 """For so long at most a worker keeps quiet because it was asked to."""
 
@@ -245,8 +212,8 @@ class Backoff:
     Full jitter, as in "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015). `chance` returns 0 to 1.
     """
 
-    first_seconds: float = FIRST_SECONDS
-    longest_seconds: float = LONGEST_SECONDS
+    first_seconds: float = 0.2
+    longest_seconds: float = 15.0
     chance: Callable[[], float] = random.random
     tries: int = 0
 

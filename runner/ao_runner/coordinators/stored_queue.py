@@ -34,7 +34,6 @@ from ao_runner.store.ownership import Wakeup
 from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunRecord, seconds_since, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import NotHeld, RowDamaged, StoreUnreachable, StoreUnusable, StoreUnwritable
-from ao_runner.store.worker_table import Requests
 
 LOOK_SECONDS: Final = 1.0
 """Interval at which a worker polls, since a notification may be lost."""
@@ -43,9 +42,6 @@ LOOKS_PER_LEASE: Final = 3
 ASK_AGAIN_SECONDS: Final = 10.0
 BUSY_SECONDS: Final = 0.25
 """How long the event loop waits for another writer of the file before it continues and tries again later."""
-
-_REPORTS: Final = REQUEST_EVENTS | {"session_bound", "usage"}
-"""The types of the events that change more than the list of events."""
 
 Returned = TypeVar("Returned")
 
@@ -170,15 +166,12 @@ class StoreCoordinator(Coordinator):
         if ended.pause is not None:
             self._tell(ended.pause)
         if ended.is_awaited:
-            await self._notify_servers()
+            # Let servers announce the end at once. They also poll, so that it does not matter if this fails.
+            with suppress(StoreUnusable, StoreUnwritable, OSError):
+                await self._commits.alone(self._store.notify)
         self._note_acknowledged(key, seq)
         self._acknowledged.pop(key, None)
         self._wakeup.notify()  # the session may have another run waiting
-
-    async def _notify_servers(self) -> None:
-        """Let servers announce an end at once. They also poll, so that it does not matter if this fails."""
-        with suppress(StoreUnusable, StoreUnwritable, OSError):
-            await self._commits.alone(self._store.notify)
 
     async def heartbeat(self, held: Sequence[RunKey], outbox_seconds: float = 0.0) -> Orders:
         """Extend the leases, and do nothing else: on a busy server each call waits, and a late answer ends the runs."""
@@ -200,9 +193,11 @@ class StoreCoordinator(Coordinator):
             await self._end_lost_runs()
             if self._store.waits_for_a_server:
                 await self.end_not_held()
-        requests = await self._requests()
+        requests = await self._read(lambda: self._store.workers.requests_to(self._offer.owner))
+        found = await self._read(lambda: self._store.inputs.answers_for(self._offer.owner)) if self._asked else ()
+        answers = self._asked.take([InputAnswer(one.run_id, one.request_id, one.answer or {}) for one in found])
         stops = new_stops(requests.stops, self._told_stops)
-        return Orders(cancel_runs=stops, answers=await self._new_answers(), drain=requests.drain)
+        return Orders(cancel_runs=stops, answers=answers, drain=requests.drain)
 
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Store an answer unless there is one, or park the request; see `ao_runner.runs.input_requests.Decide`."""
@@ -330,21 +325,11 @@ class StoreCoordinator(Coordinator):
             queued_seconds=seconds_since(claimed.queued_at),
         )
 
-    async def _requests(self) -> Requests:
+    async def _read(self, call: Callable[[], Returned]) -> Returned:
         try:
-            return await self._commits.alone(lambda: self._store.workers.requests_to(self._offer.owner))
+            return await self._commits.alone(call)
         except (StoreUnwritable, StoreUnusable) as error:
             raise unavailable(self._store.place, error) from error
-
-    async def _new_answers(self) -> tuple[InputAnswer, ...]:
-        """Return the answers to requests of this worker's runs that were not returned yet."""
-        if not self._asked:
-            return ()
-        try:
-            found = await self._commits.alone(lambda: self._store.inputs.answers_for(self._offer.owner))
-        except (StoreUnwritable, StoreUnusable) as error:
-            raise unavailable(self._store.place, error) from error
-        return self._asked.take([InputAnswer(one.run_id, one.request_id, one.answer or {}) for one in found])
 
     async def _held(self, key: RunKey, step: Callable[[], Returned]) -> Returned:
         try:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from ao_runner.coordinators.http import Timing
-from ao_runner.coordinators.http.transport import Exchange
+from ao_runner.coordinators.http.transport import Exchange, Timing
 from ao_runner.errors import RunnerError
 from ao_runner.orchestrator.coordinator_client import CoordinatorClient, Timeouts
 from ao_runner.orchestrator.mcp_sdk import (

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from ao_runner.errors import RunnerError
-from ao_runner.run_events import RunKey
 
 
 class OutboxError(RunnerError):
@@ -13,23 +12,19 @@ class OutboxError(RunnerError):
 
 
 @dataclass(eq=False)
-class OutboxBusy(OutboxError):
-    """Another process owns the folder."""
-
-    folder: Path
-
-    def __str__(self) -> str:
-        return f"another process uses the outbox {self.folder}. Stop it, or choose another folder"
-
-
-@dataclass(eq=False)
 class _FolderFailed(OutboxError):
     folder: Path
-    reason: str
+    reason: str = ""
     sentence: ClassVar[str]
 
     def __str__(self) -> str:
         return self.sentence.format(folder=self.folder, reason=self.reason)
+
+
+class OutboxBusy(_FolderFailed):
+    """Another process owns the folder."""
+
+    sentence = "another process uses the outbox {folder}. Stop it, or choose another folder"
 
 
 class OutboxUnusable(_FolderFailed):
@@ -63,50 +58,23 @@ class OutboxUnreadable(_FolderFailed):
     sentence = "cannot read from the outbox {folder}: {reason}. Repair what hinders it, and try again"
 
 
-@dataclass(eq=False)
-class StateDamaged(OutboxError):
+class StateDamaged(_FolderFailed):
     """The file is damaged, and the coordinator does not know the runs in it, so that nobody would end them."""
 
-    folder: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"the outbox {self.folder} is damaged: {self.reason}. Only it listed the runs of the dead worker, so it is "
-            f"not replaced automatically. Delete {self.folder / 'lock'} and start again: a new one begins without its "
-            "events, and what is left of the damaged file is kept. Then end the runs that the coordinator still lists "
-            "as running"
-        )
+    sentence = (
+        "the outbox {folder} is damaged: {reason}. Only it listed the runs of the dead worker, so it is not replaced "
+        "automatically. Delete {folder}/lock and start again: a new one begins without its events, and what is left of "
+        "the damaged file is kept. Then end the runs that the coordinator still lists as running"
+    )
 
 
-@dataclass(eq=False)
 class OutboxFull(OutboxError):
     """Adding these events would exceed the quota; none was added."""
 
-    folder: Path
-    wanted_bytes: int
-    used_bytes: int
-    quota_bytes: int
 
-    def __str__(self) -> str:
-        return (
-            f"the outbox {self.folder} has no room for {self.wanted_bytes} bytes: {self.used_bytes} of "
-            f"{self.quota_bytes} are used. Deliver and acknowledge its events, or raise its quota"
-        )
-
-
-@dataclass(eq=False)
 class RecordDamaged(OutboxError):
-    """Durable data can no longer be read as it was written."""
+    """Durable data can no longer be read as it was written. `to_seq` is the last event that is lost."""
 
-    path: Path
-    row: int
-    key: RunKey
-    from_seq: int
-    to_seq: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path} is damaged at row {self.row}: events {self.from_seq} to {self.to_seq} of {self.key} are "
-            f"lost. Check the disk; acknowledge through {self.to_seq} to go on without them"
-        )
+    def __init__(self, message: str, to_seq: int) -> None:
+        super().__init__(message)
+        self.to_seq = to_seq

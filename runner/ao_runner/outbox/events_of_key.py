@@ -1,13 +1,13 @@
 """The events of one key in an outbox: what is durable, what is acknowledged, and what is sent next."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Self
 
 from ao_runner.outbox.outbox_file import FileDamaged, Progress, Record
-from ao_runner.run_events import RunKey
+from ao_runner.run_events import EventBatch, RunKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +23,10 @@ class KeyState:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Durable events, numbered from `first_seq` without a gap: their lines verbatim, without LF.
+class Batch(EventBatch):
+    """Durable events. With `ends`, the last event is the terminal event."""
 
-    With `ends`, the last event is the terminal event.
-    """
-
-    key: RunKey
-    first_seq: int
-    lines: Sequence[bytes]
     ends: bool
-
-    @property
-    def last_seq(self) -> int:
-        """The `seq` of the last event."""
-        return self.first_seq + len(self.lines) - 1
 
 
 @dataclass(slots=True, eq=False)

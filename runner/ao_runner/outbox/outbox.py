@@ -61,15 +61,18 @@ class Outbox:
             OutboxUnusable: The folder or its file cannot be read or written, or has an earlier format.
             StateDamaged: The file is damaged, and the coordinator does not know the runs in it.
         """
-        self._folder = folder
+        self.folder: Final = folder
+        """The folder of the outbox."""
+        self.damage: str | None = None
+        """A sentence about the damage for which the file was set aside when the outbox was opened."""
+        self.used_bytes = 0
+        """The size of the events, durable or not, in bytes."""
         self._options = options or OutboxOptions()
         self._waiting = deque[Record]()
         self._growing = dict[RunKey, Record]()
         self._durable = dict[RunKey, int]()
         self._progress = dict[RunKey, Progress]()
-        self._damage: str | None = None
-        self._released = set[int]()
-        self._released_bytes = self._used_bytes = 0
+        self._released, self._released_bytes = set[int](), 0
         self._cached, self._cached_bytes = deque[Record](), 0
         self._is_open = True
         for path in sorted(folder.glob("*")):
@@ -94,29 +97,14 @@ class Outbox:
         self.close()
 
     @property
-    def folder(self) -> Path:
-        """The folder of the outbox."""
-        return self._folder
-
-    @property
-    def damage(self) -> str | None:
-        """A sentence about the damage for which the file was set aside when the outbox was opened."""
-        return self._damage
-
-    @property
-    def used_bytes(self) -> int:
-        """The size of the events, durable or not, in bytes."""
-        return self._used_bytes
-
-    @property
     def has_room(self) -> bool:
         """Whether a new run may begin."""
-        return self._used_bytes < self._options.quota_bytes * ADMISSION
+        return self.used_bytes < self._options.quota_bytes * ADMISSION
 
     @property
     def is_full(self) -> bool:
         """Whether to stop reading from executors until more is acknowledged."""
-        return self._used_bytes >= self._options.quota_bytes * BACKPRESSURE
+        return self.used_bytes >= self._options.quota_bytes * BACKPRESSURE
 
     def knows(self, key: RunKey) -> bool:
         """Return whether the outbox ever contained an event of a key.
@@ -173,8 +161,9 @@ class Outbox:
         if record is None or record.size >= _ENOUGH_BYTES:
             record = Record(key, first_seq)
         wanted, quota = len(payload) + (0 if record.count else _ROW_BYTES), self._options.quota_bytes
-        if self._used_bytes + wanted > quota * (1 if ends else ORDINARY):
-            raise OutboxFull(self._folder, wanted, self._used_bytes, quota)
+        if self.used_bytes + wanted > quota * (1 if ends else ORDINARY):
+            full = f"has no room for {wanted} bytes: {self.used_bytes} of {quota} are used"
+            raise OutboxFull(f"the outbox {self.folder} {full}. Deliver and acknowledge its events, or raise its quota")
         if not record.count:
             self._growing[key] = record
             self._waiting.append(record)
@@ -182,7 +171,7 @@ class Outbox:
         record.size += len(payload)
         record.count += len(lines)
         record.ends = backlog.is_ended = ends
-        self._used_bytes += wanted
+        self.used_bytes += wanted
         backlog.appended_seq += len(lines)
         self._backlogs[key] = backlog
 
@@ -197,7 +186,7 @@ class Outbox:
             try:
                 self._insert(group)
             except sqlite3.Error as error:
-                raise OutboxUnwritable(self._folder, str(error)) from error
+                raise OutboxUnwritable(self.folder, str(error)) from error
             for record in group:
                 self._waiting.popleft()
                 backlog = self._backlogs[record.key]
@@ -231,7 +220,7 @@ class Outbox:
             records = (backlog.records[index] for index in range(first, len(backlog.records)))
             return gather(records, self._lines_of, after_seq, max_events, max_bytes)
         except sqlite3.Error as error:
-            raise OutboxUnreadable(self._folder, str(error)) from error
+            raise OutboxUnreadable(self.folder, str(error)) from error
 
     def acknowledge(self, key: RunKey, through_seq: int, note: str = "") -> None:
         """Record that the receiver has all events up to a `seq`. A lower `seq` or a closed key changes nothing.
@@ -278,12 +267,12 @@ class Outbox:
         try:
             self._file.update(self._progress, self._released)
         except sqlite3.Error as error:
-            raise OutboxUnwritable(self._folder, str(error)) from error
+            raise OutboxUnwritable(self.folder, str(error)) from error
         self._progress.clear()
         self._released.clear()
-        self._used_bytes -= self._released_bytes
+        self.used_bytes -= self._released_bytes
         self._released_bytes = 0
-        if not self._used_bytes:
+        if not self.used_bytes:
             self._file.shrink()
 
     def close(self) -> None:
@@ -307,22 +296,22 @@ class Outbox:
         """Open the file, or a new one if it is damaged."""
         has_leftovers, reason = found_leftovers(self._lock), None
         try:
-            with keeping_log(self._folder):
+            with keeping_log(self.folder):
                 self._load(may_be_new=not has_leftovers)
         except FileDamaged as error:
             reason = str(error)
         # An exception may keep the damaged file open: if SQLite closed it later, it would delete the new log.
         if reason is not None:
             if has_leftovers and not self._options.has_a_knowing_coordinator:
-                raise StateDamaged(self._folder, reason)
-            self._damage = set_aside(self._folder, reason)
+                raise StateDamaged(self.folder, reason)
+            self.damage = set_aside(self.folder, reason)
             self._load(may_be_new=True)
         self._left_over = set(self._backlogs)
 
     def _load(self, *, may_be_new: bool) -> None:
-        self._file = OutboxFile(self._folder, self._options.cache_bytes // 8, may_be_new=may_be_new)
+        self._file = OutboxFile(self.folder, self._options.cache_bytes // 8, may_be_new=may_be_new)
         self._backlogs = dict[RunKey, Backlog]()
-        self._used_bytes = self._released_bytes = 0
+        self.used_bytes = self._released_bytes = 0
         self._released.clear()
         with ExitStack() as undo:
             undo.callback(self._file.close)
@@ -336,7 +325,7 @@ class Outbox:
     def _recover(self, record: Record) -> None:
         record.parts = []  # memory may not suffice for all lines
         backlog = self._backlogs.get(record.key) or self._begin(record.key)
-        self._used_bytes += record.size + _ROW_BYTES
+        self.used_bytes += record.size + _ROW_BYTES
         if backlog.is_closed or record.last_seq <= backlog.durable_seq:
             self._release(record)
         else:
@@ -374,7 +363,10 @@ class Outbox:
         if record.parts:
             return b"".join(record.parts)
         if (lines := self._file.read_lines(record)) is None:
-            raise RecordDamaged(self._file.path, record.row, record.key, record.first_seq, record.last_seq)
+            lost = f"events {record.first_seq} to {record.last_seq} of {record.key} are lost"
+            advice = f"Check the disk; acknowledge through {record.last_seq} to go on without them"
+            place = f"{self._file.path} is damaged at row {record.row}"
+            raise RecordDamaged(f"{place}: {lost}. {advice}", record.last_seq)
         return lines
 
     def _release(self, record: Record) -> None:
@@ -386,5 +378,5 @@ class Outbox:
         try:
             progress = self._progress.get(key) or self._file.find(key)
         except sqlite3.Error as error:
-            raise OutboxUnusable(self._folder, str(error)) from error
+            raise OutboxUnusable(self.folder, str(error)) from error
         return Backlog.resume(key, progress) if progress else Backlog(key)

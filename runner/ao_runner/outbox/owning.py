@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from ao_runner.home import make_private, take_lock
+from ao_runner.home import locked, make_private, take_lock
 from ao_runner.outbox.errors import OutboxBusy
 
 LOCK_NAME: Final = "lock"
@@ -64,14 +64,11 @@ def holds_leftovers(folder: Path) -> bool:
 
 def is_left_behind(folder: Path) -> bool:
     """Return whether a folder has no owner and holds events that its last owner had not handed over."""
-    try:
-        lock = os.open(folder / LOCK_NAME, os.O_RDWR)
-    except OSError:
+    lock = folder / LOCK_NAME
+    if not (lock.is_file() and lock.stat().st_size):
         return False
-    try:
-        return os.fstat(lock).st_size > 0 and take_lock(lock)
-    finally:
-        os.close(lock)
+    with locked(lock) as is_ours:
+        return is_ours
 
 
 def places_of(home: Path, coordinator: str) -> Path:

@@ -25,7 +25,7 @@ from typing import Final, Self
 
 from ao_lifeline import removal
 from ao_lifeline.removal import TooManyEntries, remove_tree
-from ao_runner.home import private_folder, take_lock
+from ao_runner.home import locked, private_folder
 from ao_runner.processes.spawn import Child, first_line_of, read_available
 from ao_runner.store.ownership import forget_owner, is_alive
 
@@ -187,11 +187,9 @@ class CleanupJournal:
         if self.folder is None:
             return
         with suppress(OSError):
-            note = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            try:
-                os.write(note, json.dumps(facts).encode() + b"\n")
-            finally:
-                os.close(note)
+            descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with open(descriptor, "ab", buffering=0) as note:  # noqa: PTH123  # a descriptor
+                note.write(json.dumps(facts).encode() + b"\n")
 
 
 NOT_NOTED: Final = CleanupJournal()
@@ -340,7 +338,7 @@ def sweep_left_behind(home: Path, warn: Callable[[str], object]) -> LeftBehind:
     """
     groups, folders = list[int](), list[Path]()
     for owner in _dead(home):
-        with _claimed(owner) as is_ours:
+        with locked(owner) as is_ours:
             cleanup = CleanupJournal(owner, warn)
             for note in cleanup.list_notes() if is_ours else ():
                 if note.group is not None and note.group.kill():
@@ -362,16 +360,3 @@ def _dead(home: Path) -> list[Path]:
     folder = home / FOLDER_NAME
     owners = sorted(folder.iterdir()) if folder.is_dir() else []
     return [owner for owner in owners if owner.is_dir() and not is_alive(home, owner.name)]
-
-
-@contextmanager
-def _claimed(owner: Path) -> Iterator[bool]:
-    try:
-        lock = os.open(owner, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        yield False
-        return
-    try:
-        yield take_lock(lock)
-    finally:
-        os.close(lock)

@@ -4,7 +4,7 @@ import errno
 import os
 import resource
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -13,7 +13,7 @@ import ao_lifeline
 from ao_lifeline.lifelines import Lifelines, Limit
 from ao_lifeline.removal import await_empty_leaf, kill_leaf, remove_leaf
 from ao_runner.errors import RunnerError
-from ao_runner.home import take_lock
+from ao_runner.home import locked, take_lock
 
 Kind = Literal["cgroup", "lifeline", "process_group"]
 
@@ -34,7 +34,6 @@ LIMITS: Final = {
 
 _CPU_GRACE_SECONDS: Final = 5
 _OWNER: Final = "ao-"
-_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +45,8 @@ class Containment:
     folder: Path | None = None
 
 
-@dataclass(eq=False)
 class UnknownContainment(RunnerError):
     """`AO_CONTAINMENT` has an unknown value, so its intended effect is unclear."""
-
-    found: str
-
-    def __str__(self) -> str:
-        known = ", ".join(get_args(Kind))
-        return (
-            f"the variable {SETTING} is {self.found!r}, expected one of {known}; correct it, or unset it for the best"
-        )
 
 
 def probe(environ: Mapping[str, str]) -> Containment:
@@ -67,7 +57,8 @@ def probe(environ: Mapping[str, str]) -> Containment:
     """
     wanted = environ.get(SETTING) or "cgroup"
     if wanted not in get_args(Kind):
-        raise UnknownContainment(wanted)
+        expected = f"expected one of {', '.join(get_args(Kind))}; correct it, or unset it for the best"
+        raise UnknownContainment(f"the variable {SETTING} is {wanted!r}, {expected}")
     if not ao_lifeline.IS_THERE or wanted == "process_group":
         asked = f" (limited by {SETTING})" if ao_lifeline.IS_THERE else ""
         return Containment(
@@ -97,12 +88,10 @@ def lifelines(containment: Containment) -> Iterator[Lifelines | None]:
         yield None
     elif containment.folder is None:
         with Lifelines() as ours:
-            ours.begin()
             yield ours
     else:
         sweep(containment.folder)
         with _owned_folder(containment.folder) as folder, Lifelines(folder) as ours:
-            ours.begin()
             yield ours
 
 
@@ -113,21 +102,14 @@ def sweep(folder: Path) -> int:
     """
     swept = 0
     for owner in folder.glob(f"{_OWNER}*/"):
-        try:
-            lock = os.open(owner, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError:
-            continue  # another runner was faster
-        try:
-            if not os.access(owner, os.W_OK) or not take_lock(lock):
-                continue  # it belongs to another user or to a living runner
-            kill_leaf(str(owner))
-            await_empty_leaf(str(owner), SWEEP_MILLISECONDS)
-            remove_leaf(str(owner))
-            swept += 1
-        except OSError:
-            continue
-        finally:
-            os.close(lock)
+        if not os.access(owner, os.W_OK):
+            continue  # it belongs to another user
+        with suppress(OSError), locked(owner) as is_ours:
+            if is_ours:
+                kill_leaf(str(owner))
+                await_empty_leaf(str(owner), SWEEP_MILLISECONDS)
+                remove_leaf(str(owner))
+                swept += 1
     return swept
 
 
@@ -200,7 +182,7 @@ def _locked_folder(below: Path) -> tuple[Path, int]:
     Raises:
         OSError: It cannot be created, or another runner's sweep removed every attempt before it was locked.
     """
-    for _ in range(_ATTEMPTS):
+    for _ in range(3):
         folder = below / f"{_OWNER}{os.getpid()}-{os.urandom(4).hex()}"
         folder.mkdir()
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self, TypeAlias
 
 from ao_lifeline.lifelines import Lifelines
 from ao_protocol.documents import Description
@@ -49,14 +49,8 @@ MAX_AGE_SECONDS: Final = 300.0
 """How long a description is cached: an updated import may change an executor without changing its file."""
 
 
-class Identity(NamedTuple):
-    """The identity of the executable file that was described."""
-
-    path: str
-    device: int
-    inode: int
-    size: int
-    modified: int
+Identity: TypeAlias = tuple[object, ...]
+"""Equal for equal things only: an executable file that was described, or parked processes that are interchangeable."""
 
 
 def identity_of(executor: Executor) -> Identity:
@@ -66,18 +60,7 @@ def identity_of(executor: Executor) -> Identity:
         OSError: The file does not exist.
     """
     status = os.stat(executor.path)  # noqa: PTH116  # the fields are what is wanted
-    return Identity(str(executor.path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-class PoolKey(NamedTuple):
-    """The properties that make parked processes interchangeable."""
-
-    executor: Identity
-    environment: frozenset[tuple[str, str]]
-    limits: frozenset[tuple[str, int]]
-    folder: str
-    keeps_rejected_answers: bool
-    sandbox: tuple[str, ...]
+    return str(executor.path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @dataclass(slots=True, eq=False)
@@ -94,8 +77,9 @@ class PooledProcess:
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _due: asyncio.TimerHandle | None = None
 
-    def wait(self) -> None:
-        """Begin to watch the process."""
+    def wait(self, seconds: float) -> None:
+        """Watch the process, and retire it after `seconds`, unless it is taken before."""
+        self._due = self._loop.call_later(seconds, self._expire)
         self._loop.add_reader(self.child.exit_fd, self._gone)
         self._loop.add_reader(self.child.stdout_fd, self._speaks)
         self._loop.add_reader(self.child.stderr_fd, self._read_stderr)
@@ -119,10 +103,6 @@ class PooledProcess:
         if self.child.stdin.wants_to_write and not self._is_writing:
             self._loop.add_writer(self.child.stdin.fd, self._write)
             self._is_writing = True
-
-    def retire_at(self, seconds: float) -> None:
-        """Retire the process after a delay, unless it is taken before."""
-        self._due = self._loop.call_later(seconds, self._expire)
 
     def retire(self) -> None:
         """Ask the process to exit, and end it if it does not."""
@@ -192,25 +172,23 @@ class PooledProcess:
             self._due = None
 
 
-@dataclass(slots=True, eq=False)
-class IdleProcess:
+@dataclass(slots=True, eq=False, kw_only=True)
+class IdleProcess(PooledProcess):
     """A process without an invocation; `prepared` is the invocation that it was asked to prepare for."""
 
-    waiting: PooledProcess
-    key: PoolKey
+    key: Identity
     profile: str
     prepared: str | None
     replace: Callable[[], None]
     """Starts another process in its place."""
 
 
-@dataclass(slots=True, eq=False)
-class SessionProcess:
+@dataclass(slots=True, eq=False, kw_only=True)
+class SessionProcess(PooledProcess):
     """A process that has performed a run of a session and waits for the next one."""
 
-    waiting: PooledProcess
+    key: Identity
     invocation: JsonObject
-    key: PoolKey
 
 
 @dataclass(slots=True)
@@ -251,8 +229,7 @@ class WarmLauncher:
 
     def __exit__(self, *_: object) -> None:
         self._awaited.clear()
-        parked, kept = [one.waiting for one in self.parked], [one.waiting for one in self.kept.values()]
-        for waiting in {*parked, *kept, *self._leaving}:
+        for waiting in {*self.parked, *self.kept.values(), *self._leaving}:
             waiting.close()
 
     async def park_ahead(self, request: RunRequest) -> None:
@@ -306,19 +283,20 @@ class WarmLauncher:
         if kept is None:
             return None
         is_the_same = kept.invocation == _without(ready.invocation, _OF_ONE_TURN) and kept.key == _key_of(ready)
-        if ready.request.run.mode != "resume" or not is_the_same or not kept.waiting.is_there:
-            self._retire(kept.waiting)  # its invocation or environment has changed, or it has exited
+        if ready.request.run.mode != "resume" or not is_the_same or not kept.is_there:
+            self._retire(kept)  # its invocation or environment has changed, or it has exited
             return None
-        return _KeptLaunch(kept.waiting.take(), kept.waiting.scratch, launch_mode="kept", stderr=kept.waiting.stderr)
+        return _KeptLaunch(kept.take(), kept.scratch, launch_mode="kept", stderr=kept.stderr)
 
     def _keep(self, ready: ReadyRun, launched: Launched) -> None:
         """Keep a process for the session's next run."""
         session_id, profile = ready.session.session_id, ready.request.profile
-        waiting = PooledProcess(launched.child, launched.scratch, launched.stderr, self._forget)
-        self.kept[session_id] = SessionProcess(waiting, _without(ready.invocation, _OF_ONE_TURN), _key_of(ready))
+        process = launched.child, launched.scratch, launched.stderr
+        invocation = _without(ready.invocation, _OF_ONE_TURN)
+        kept = SessionProcess(*process, self._forget, key=_key_of(ready), invocation=invocation)
+        self.kept[session_id] = kept
         seconds = KEPT_SECONDS if profile is None or profile.idle_exit_seconds is None else profile.idle_exit_seconds
-        waiting.wait()
-        waiting.retire_at(seconds)
+        kept.wait(seconds)
         if len(self.kept) > MOST_KEPT:
             self.retire_session(next(iter(self.kept)))
 
@@ -329,7 +307,7 @@ class WarmLauncher:
     def retire_session(self, session_id: str) -> None:
         """Retire the kept process of a session, if there is one."""
         if (kept := self.kept.pop(session_id, None)) is not None:
-            self._retire(kept.waiting)
+            self._retire(kept)
             self.on_session_left(session_id)
 
     def _retire(self, waiting: PooledProcess) -> None:
@@ -340,15 +318,14 @@ class WarmLauncher:
         if not self.parked:
             return None
         key, expected = _key_of(ready), _expectation(ready.invocation)
-        fitting = [one for one in self.parked if one.key == key and one.waiting.is_there]
-        # A process that was prepared for another agent would work, but its preparation would be wasted.
-        fitting.sort(key=lambda one: (one.prepared != expected, one.prepared is not None))
+        fitting = [one for one in self.parked if one.key == key and one.is_there]
         if not fitting:
             return None
-        chosen = fitting[0]
+        # A process that was prepared for another agent would work, but its preparation would be wasted.
+        chosen = min(fitting, key=lambda one: (one.prepared != expected, one.prepared is not None))
         self.parked.remove(chosen)
         mode: LaunchMode = "prepared" if chosen.prepared == expected else "parked"
-        return Launched(chosen.waiting.take(), chosen.waiting.scratch, launch_mode=mode, stderr=chosen.waiting.stderr)
+        return Launched(chosen.take(), chosen.scratch, launch_mode=mode, stderr=chosen.stderr)
 
     def _refill(self, ready: ReadyRun) -> None:
         """Park the profile's number of processes for runs like this one, one after another."""
@@ -377,18 +354,18 @@ class WarmLauncher:
             fitting = [one for one in self.parked if one.key == key and one.prepared in {prepared, None}]
             for other in [one for one in self.parked if one.profile == profile.name and one not in fitting]:
                 self.parked.remove(other)
-                self._retire(other.waiting)
+                self._retire(other)
             if len(fitting) >= profile.warm.size:
                 return False
             child, scratch = start(ready, self.lines, self.cleanup)
         except (OSError, ContainmentNotThere, SandboxNotThere):
             return False  # the next run starts cold and reports why it could not be started
-        waiting = PooledProcess(child, scratch, Tail(STDERR_TAIL_BYTES), self._forget)
-        self.parked.append(IdleProcess(waiting, key, profile.name, prepared, partial(self._refill, ready)))
-        waiting.wait()
-        waiting.retire_at(profile.warm.max_age_seconds or PARKED_SECONDS)
+        process, replace = (child, scratch, Tail(STDERR_TAIL_BYTES)), partial(self._refill, ready)
+        parked = IdleProcess(*process, self._forget, key=key, profile=profile.name, prepared=prepared, replace=replace)
+        self.parked.append(parked)
+        parked.wait(profile.warm.max_age_seconds or PARKED_SECONDS)
         if prepared is not None:
-            waiting.send(encode_line({"type": "prepare", "invocation": json.loads(prepared)}))
+            parked.send(encode_line({"type": "prepare", "invocation": json.loads(prepared)}))
         return True
 
     def _preparation(self, ready: ReadyRun) -> str | None:
@@ -415,12 +392,11 @@ class WarmLauncher:
 
     def _forget(self, waiting: PooledProcess) -> None:
         """Remove a process that became unusable; it may still be exiting. Replace one that is merely too old."""
-        forgotten = [one for one in self.parked if one.waiting is waiting]
-        self.parked = [one for one in self.parked if one.waiting is not waiting]
-        for one in forgotten:
+        if isinstance(waiting, IdleProcess) and waiting in self.parked:
+            self.parked.remove(waiting)
             if not waiting.is_gone and not waiting.is_leaving:
-                asyncio.get_running_loop().call_soon(one.replace)
-        for session_id in [name for name, one in self.kept.items() if one.waiting is waiting]:
+                asyncio.get_running_loop().call_soon(waiting.replace)
+        for session_id in [name for name, one in self.kept.items() if one is waiting]:
             del self.kept[session_id]
             self.on_session_left(session_id)
         if waiting.is_gone:
@@ -429,13 +405,13 @@ class WarmLauncher:
             self._leaving.add(waiting)
 
 
-def _key_of(ready: ReadyRun) -> PoolKey:
+def _key_of(ready: ReadyRun) -> Identity:
     request = ready.request
     limits = {} if request.profile is None else rlimits_of(request.profile.limits)
-    executor, folder = identity_of(request.executor), ready.session.project_dir
-    variables = frozenset(ready.environment.items())
-    keeps, sandbox = request.keeps_rejected_answers, () if request.sandbox is None else tuple(request.sandbox.command)
-    return PoolKey(executor, variables, frozenset(limits.items()), folder, keeps, sandbox)
+    sandbox = () if request.sandbox is None else tuple(request.sandbox.command)
+    variables, folder = frozenset(ready.environment.items()), ready.session.project_dir
+    keeps, executor = request.keeps_rejected_answers, identity_of(request.executor)
+    return executor, variables, frozenset(limits.items()), folder, keeps, sandbox
 
 
 def _expectation(invocation: JsonObject) -> str:

@@ -106,47 +106,38 @@ async def served_order(
 
     If the run cannot be performed here, the request holds the reason. `note` receives remarks.
     """
-    async with AsyncExitStack() as serving:
-        yield await _order_for(assignment, host, serving, note, inputs)
-
-
-async def _order_for(
-    assignment: Assignment,
-    host: Host,
-    serving: AsyncExitStack,
-    note: Callable[[str], None],
-    inputs: InputRequests | None,
-) -> RunRequest:
     session, run, name = assignment.session, assignment.run, host.profile_name_of(assignment)
     simulation, served = None, Served()
-    try:
-        profile = host.find_profile(name)
-        if run.model_script is not None:
-            playing = simulated(run.model_script, host, note)
-            simulation = await serving.enter_async_context(playing)
-        if host.hosting is not None:
-            served = await serving.enter_async_context(host.hosting.serving(assignment, host.runner_values))
-        return request_under(
-            profile,
-            session,
-            run,
-            timeout_seconds=run.timeout_seconds,
-            metadata=run.metadata,
-            keeps_rejected_answers=host.keeps_rejected_answers,
-            environ=host.environ,
-            simulation=simulation,
-            runner_values={**host.runner_values, **served.values},
-            secret_values=served.secrets,
-            first_parameters=assignment.first_parameters,
-            is_resolved=assignment.is_resolved,
-            inputs=inputs,
-            workspaces=host.home / WORKSPACES,
-        )
-    except CannotStart as error:
-        refusal = error.failure
-    except RunnerError as error:
-        refusal = refused(ErrorType.EXECUTOR_NOT_FOUND, str(error), origin="environment").failure
-    return refused_request(name, session, run, refusal, host.environ)
+    async with AsyncExitStack() as serving:
+        try:
+            profile = host.find_profile(name)
+            if run.model_script is not None:
+                playing = simulated(run.model_script, host, note)
+                simulation = await serving.enter_async_context(playing)
+            if host.hosting is not None:
+                served = await serving.enter_async_context(host.hosting.serving(assignment, host.runner_values))
+            request = request_under(
+                profile,
+                session,
+                run,
+                timeout_seconds=run.timeout_seconds,
+                metadata=run.metadata,
+                keeps_rejected_answers=host.keeps_rejected_answers,
+                environ=host.environ,
+                simulation=simulation,
+                runner_values={**host.runner_values, **served.values},
+                secret_values=served.secrets,
+                first_parameters=assignment.first_parameters,
+                is_resolved=assignment.is_resolved,
+                inputs=inputs,
+                workspaces=host.home / WORKSPACES,
+            )
+        except CannotStart as error:
+            request = refused_request(name, session, run, error.failure, host.environ)
+        except RunnerError as error:
+            refusal = refused(ErrorType.EXECUTOR_NOT_FOUND, str(error), origin="environment").failure
+            request = refused_request(name, session, run, refusal, host.environ)
+        yield request
 
 
 @asynccontextmanager

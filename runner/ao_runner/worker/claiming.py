@@ -95,7 +95,7 @@ class Claiming:
         backoff = Backoff()
         while not self.draining.is_set():
             if (slots := self._free_slots()) == 0:
-                await self._wait(LOOK_AGAIN_SECONDS)
+                await self.pause(LOOK_AGAIN_SECONDS)
                 continue
             try:
                 assignments = await self._claim(slots, is_idle)
@@ -103,13 +103,13 @@ class Claiming:
                 if error.is_damaged and is_idle is not None and is_idle():
                     raise
                 self.log.warning("no runs can be claimed; trying again", reason=error.reason)
-                await self._wait(backoff.next_seconds(error.retry_after_seconds))
+                await self.pause(backoff.next_seconds(error.retry_after_seconds))
                 continue
             except RunnerError:
                 raise
             except Exception as error:  # noqa: BLE001  # invalid data ends one run at most
                 log_mishap(self.log, "a claim failed by an internal error of the worker", "", error)
-                await self._wait(backoff.next_seconds(None))
+                await self.pause(backoff.next_seconds())
                 continue
             backoff = Backoff()
             for assignment in assignments:
@@ -152,10 +152,10 @@ class Claiming:
     async def _idle(self, is_idle: Callable[[], bool]) -> None:
         """Wait until the worker has been idle for a while."""
         while not is_idle():
-            await self._wait(LOOK_AGAIN_SECONDS)
+            await self.pause(LOOK_AGAIN_SECONDS)
         await asyncio.sleep(IDLE_SECONDS)
 
-    async def _wait(self, seconds: float) -> None:
+    async def pause(self, seconds: float) -> None:
         """Wait until a run changes its phase, the worker drains, or the time is up."""
         waiting = [asyncio.ensure_future(self.held.changed()), asyncio.ensure_future(self.draining.wait())]
         try:

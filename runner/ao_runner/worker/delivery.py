@@ -29,20 +29,18 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.errors import RunnerError
 from ao_runner.home import make_private
-from ao_runner.outbox import (
-    Batch,
-    KeyState,
-    Outbox,
+from ao_runner.outbox.errors import (
     OutboxBusy,
-    OutboxOptions,
+    OutboxError,
     OutboxUnreadable,
     OutboxUnusable,
     OutboxUnwritable,
     RecordDamaged,
     StateDamaged,
-    is_left_behind,
 )
-from ao_runner.outbox.errors import OutboxError
+from ao_runner.outbox.events_of_key import Batch, KeyState
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.owning import is_left_behind
 from ao_runner.run_events import RunIdentity, RunKey, as_event_of
 from ao_runner.runs import lost_runs
 from ao_runner.runs.lost_runs import RunSummary
@@ -52,7 +50,6 @@ from ao_runner.worker.log import Log, log_mishap
 
 MOST_EVENTS: Final = 5000
 """The maximum number of events in one batch, which has at most a megabyte."""
-MOST_WORKERS: Final = 1000
 ADOPT_SECONDS: Final = 5.0
 """How often a worker looks for outboxes of dead workers."""
 MOST_LATE_RUNS: Final = 100
@@ -73,6 +70,7 @@ class Delivery:
 
     `on_progress` is called when events are acknowledged, `on_lost` when the coordinator no longer accepts the events of
     a run, and `on_delivered` when it has the terminal event, with the failure that replaced it if it was refused.
+    `stays` returns whether the process of an ended run stays for its session.
     """
 
     def __init__(self, coordinator: Coordinator, outbox: Outbox, folder: Path, log: Log) -> None:
@@ -92,21 +90,14 @@ class Delivery:
         """Whether the last call reached the coordinator."""
         self.is_hopeless = False
         """Whether the last call did not reach it, and further calls will not either."""
+        self.on_progress: Callable[[], None] = lambda: None
+        self.on_lost: Callable[[RunKey], None] = lambda _: None
+        self.on_delivered: Callable[[RunKey, Failure | None], Awaitable[None]] | None = None
+        self.stays: Callable[[RunKey], Awaitable[bool]] | None = None
 
-    def attach(
-        self,
-        group: asyncio.TaskGroup,
-        on_progress: Callable[[], None] = lambda: None,
-        on_lost: Callable[[RunKey, str], None] = lambda _, __: None,
-        on_delivered: Callable[[RunKey, Failure | None], Awaitable[None]] | None = None,
-        stays: Callable[[RunKey], Awaitable[bool]] | None = None,
-    ) -> None:
-        """Set the task group, the observer, and the predicate for a process that stays for its session."""
+    def attach(self, group: asyncio.TaskGroup) -> None:
+        """Set the group of the tasks that deliver."""
         self._group = group
-        self._on_progress = on_progress
-        self._on_lost = on_lost
-        self._on_delivered = on_delivered
-        self._stays = stays
 
     @property
     def is_idle(self) -> bool:
@@ -138,7 +129,7 @@ class Delivery:
         if key not in self._unwanted:
             self._unwanted.add(key)
             self._log.warning("run was revoked", run_id=key.run_id, attempt=key.attempt, reason=reason)
-            self._on_lost(key, reason)
+            self.on_lost(key)
 
     async def _deliver(self, key: RunKey) -> None:
         has_ended = False
@@ -146,20 +137,20 @@ class Delivery:
             while (batch := await self._next_batch(key)) is not None:
                 await self._hand_over(batch)
                 has_ended = batch.ends
-                self._on_progress()
+                self.on_progress()
             if has_ended:
                 self._unwanted.discard(key)
                 self._summaries.pop(key, None)
                 instead = self._told_instead.pop(key, None)
-                if self._on_delivered is not None:
-                    await self._on_delivered(key, instead)
+                if self.on_delivered is not None:
+                    await self.on_delivered(key, instead)
         except (CoordinatorUnusable, OutboxError, asyncio.CancelledError):
             self._is_over = True  # the group ends, too, and accepts no more tasks
             raise
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run's delivery: the others go on
             log_mishap(self._log, "delivery of a run stops; its events stay in the outbox", key.run_id, error)
             self._faulty_runs.add(key)
-            self._on_lost(key, "an internal error of the worker")
+            self.on_lost(key)
         finally:
             del self._active[key]
 
@@ -189,7 +180,7 @@ class Delivery:
         self._acknowledge(key, batch.last_seq, lines[done:])
 
     async def _end(self, key: RunKey, seq: int, line: bytes) -> None:
-        stays = self._stays is not None and await self._stays(key)
+        stays = self.stays is not None and await self.stays(key)
         try:
             await self.persist(lambda: self._kept_apart(key, self._coordinator.terminal(key, seq, line, stays=stays)))
         except Refused as error:
@@ -304,12 +295,7 @@ class Delivery:
 
 
 def failure_instead_of(
-    line: bytes,
-    identity: RunIdentity,
-    seq: int,
-    reason: str,
-    set_aside: Path | None,
-    now: Callable[[], str] = timestamp,
+    line: bytes, identity: RunIdentity, seq: int, reason: str, set_aside: Path | None
 ) -> tuple[Failure, bytes]:
     """Return the failure that takes the place of a terminal event, and its line, which has that event's `seq`.
 
@@ -319,7 +305,6 @@ def failure_instead_of(
         seq: Its number.
         reason: Why it is refused.
         set_aside: The file that holds it; None where it could not be written.
-        now: Gives the failure's timestamp.
     """
     try:
         refused = decode_object(line)
@@ -327,11 +312,11 @@ def failure_instead_of(
         refused = {}
     kept = "could not be saved" if set_aside is None else f"was saved in {set_aside}"
     message = f"the coordinator rejected the {refused.get('event_type', 'last event')} of the run, which {kept}; "
-    message += f"its reason: {reason[:MAX_REASON_CHARACTERS]}"
+    message += f"its reason: {reason[:300]}"
     failure = failed(ErrorType.INTERNAL_ERROR, message, origin="runner")
     if isinstance(session_id := refused.get("session_id"), str):
         identity = replace(identity, session_id=session_id)
-    return failure, as_event_of(identity, seq, failure, None, now).line
+    return failure, as_event_of(identity, seq, failure, None, timestamp).line
 
 
 def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
@@ -343,7 +328,7 @@ def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
         OutboxBusy: a thousand workers own one already.
     """
     make_private(places)
-    for number in range(MOST_WORKERS):
+    for number in range(1000):
         folder = places / str(number)
         try:
             return Outbox(folder, options)
@@ -400,7 +385,7 @@ def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
         delivery.resume(state)
 
 
-def end_unended(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:
+def end_unended(outbox: Outbox) -> list[RunKey]:
     """Append a terminal event to every run without one, and return these runs. Nothing is durable before `sync`.
 
     Raises:
@@ -408,12 +393,12 @@ def end_unended(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunK
     """
     unended = [state for state in outbox.open_keys() if not state.has_terminal]
     for state in unended:
-        ending = ending_behind(outbox, state, lost_runs.lost_after(state.durable_seq), now)
+        ending = ending_behind(outbox, state, lost_runs.lost_after(state.durable_seq))
         outbox.append(state.key, state.durable_seq + 1, ending, ends=True)
     return [state.key for state in unended]
 
 
-def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callable[[], str]) -> list[bytes]:
+def ending_behind(outbox: Outbox, state: KeyState, failure: Failure) -> list[bytes]:
     """Return the events that end a run after its durable ones: ends of open tool calls, and the failure.
 
     Raises:
@@ -430,7 +415,8 @@ def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callab
         if batch is None:
             break
         summary, seq = summary.after(batch.lines), batch.last_seq
-    return [item.line for item in lost_runs.ending_behind(state.key.run_id, state.durable_seq, summary, failure, now)]
+    ending = lost_runs.ending_behind(state.key.run_id, state.durable_seq, summary, failure, timestamp)
+    return [item.line for item in ending]
 
 
 def oldest_age_seconds(outbox: Outbox) -> float:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 LogFormat: TypeAlias = Literal["console", "json"]
 
-EVENT_WIDTH: Final = 16
-MAX_VALUE_CHARACTERS: Final = 300
 FOR_MACHINES: Final = frozenset(
     {"attempt", "containment", "exit_code", "launched", "level", "outbox", "session_id", "timestamp", "worker"}
 )
@@ -94,7 +92,7 @@ def _for_people(*, colours: bool) -> Callable[[object, str, Any], str]:
             if (text := _worded(name, value))
         ]
         head = f"{paint(values['timestamp'], '2')} {paint(mark, code)} "
-        padded = event.ljust(EVENT_WIDTH) if shown else event
+        padded = event.ljust(16) if shown else event
         return f"{head}{paint(padded, code) if values['level'] != 'info' else padded} {' '.join(shown)}".rstrip()
 
     return render
@@ -116,7 +114,7 @@ def _worded(name: str, value: object) -> str:
         return f"{value:.1f}"
     if isinstance(value, list | tuple):
         return _harmless(",".join(map(str, value)))
-    return _harmless(str(value) if not isinstance(value, dict) else json.dumps(value))[:MAX_VALUE_CHARACTERS]
+    return _harmless(str(value) if not isinstance(value, dict) else json.dumps(value))[:300]
 
 
 def _harmless(text: str) -> str:

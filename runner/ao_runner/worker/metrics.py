@@ -28,7 +28,7 @@ from ao_runner.coordinators.port import (
     Refused,
 )
 from ao_runner.errors import RunnerError
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.own_host import is_own_host
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import error_type_of, status_of
@@ -107,7 +107,8 @@ class Metrics(Observer):
 
     def watch(self, watched: Watched) -> None:
         """Read gauges from this worker."""
-        self.registry.register(_Present(self, watched))
+        self._watched = watched
+        self.registry.register(self)
 
     def watch_fleet(self, look: Callable[[], Awaitable[Fleet | None]]) -> None:
         """Ask, at each scrape, for the load that all workers share."""
@@ -156,22 +157,14 @@ class Metrics(Observer):
         self._profiles.add(profile)
         return profile
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Present:
-    """Reads the state of a worker at each scrape; between scrapes it costs nothing."""
-
-    metrics: Metrics
-    watched: Watched
-
     def collect(self) -> "Iterator[Metric]":
-        """Yield the current gauges."""
+        """Yield the current gauges of the watched worker; between scrapes they cost nothing."""
         from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-        watched, held = self.watched, list(self.watched.held)
+        watched, held = self._watched, list(self._watched.held)
         keys = watched.outbox.open_keys()
         running = sum(one.journal.events for one in held if one.phase != "delivering")
-        relayed = self.metrics.events_of_ended_runs + running
+        relayed = self.events_of_ended_runs + running
         yield CounterMetricFamily("ao_worker_events_relayed", "Events received from executors.", relayed)
         by_phase = GaugeMetricFamily("ao_worker_runs_in_progress", "Runs that this worker holds.", labels=["phase"])
         for phase in ("claimed", "running", "delivering"):
@@ -291,11 +284,8 @@ class WatchedCoordinator(Coordinator):
             self.metrics.failures.labels(call).inc()
             self.metrics.reached(reaching=False)
             raise
-        except Refused:
-            self.metrics.refused.inc(call in {"events", "terminal"})
-            self.metrics.reached(reaching=True)
-            raise
-        except LeaseLost:
+        except (Refused, LeaseLost) as error:
+            self.metrics.refused.inc(isinstance(error, Refused) and call in {"events", "terminal"})
             self.metrics.reached(reaching=True)
             raise
         if tells(returned):

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ao_protocol.events import Failure, Terminal
-from ao_protocol.wire import JsonObject
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.worker.held_runs import HeldRun
@@ -85,7 +84,6 @@ ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTE
 LAST_EXPORT_SECONDS: Final = 5.0
 """How long a leaving worker waits until its last spans are exported."""
 COMPLAINT_SECONDS: Final = 60.0
-SERVICE_NAME: Final = "ao-worker"
 
 
 def is_wanted(environ: Mapping[str, str]) -> bool:
@@ -115,7 +113,7 @@ def exported_traces(environ: Mapping[str, str], log: Log) -> "Iterator[TracerPro
         yield None
         return
     is_named = "OTEL_SERVICE_NAME" in environ or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    resource = Resource.create({} if is_named else {"service.name": SERVICE_NAME})
+    resource = Resource.create({} if is_named else {"service.name": "ao-worker"})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     with _complaints_to(log):
         exporter = OTLPSpanExporter()
@@ -170,7 +168,7 @@ class Tracing(Observer):
 
     def run_begins(self, held: HeldRun) -> None:
         """Begin the run's span, and set it as the run's parent."""
-        from opentelemetry.trace import SpanKind
+        from opentelemetry.trace import SpanKind, set_span_in_context
 
         assignment = held.assignment
         incoming = {name: value for name, value in assignment.run.metadata.items() if isinstance(value, str)}
@@ -191,7 +189,8 @@ class Tracing(Observer):
             },
         )
         self._spans[held.key] = span
-        carrier = self._carrier(span)
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier, set_span_in_context(span))
         run = assignment.run
         held.assignment = replace(assignment, run=replace(run, metadata={**run.metadata, **carrier}))
 
@@ -212,13 +211,6 @@ class Tracing(Observer):
             span.set_attribute("error.type", terminal.error.type)
             span.set_status(Status(StatusCode.ERROR))
         span.end()
-
-    def _carrier(self, span: "Span") -> JsonObject:
-        from opentelemetry.trace import set_span_in_context
-
-        carrier: dict[str, str] = {}
-        self._propagator.inject(carrier, set_span_in_context(span))
-        return dict(carrier)
 
 
 def _figures(terminal: Terminal) -> dict[str, int | float]:

@@ -8,7 +8,8 @@ from typing import Final
 
 from ao_protocol.events import Terminal
 from ao_runner.coordinators.port import Backoff
-from ao_runner.outbox import Outbox, OutboxFull, OutboxUnwritable
+from ao_runner.outbox.errors import OutboxFull, OutboxUnwritable
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import Relayed, RunKey
 from ao_runner.runs.attempt import Mark
 from ao_runner.runs.journal import Marks

@@ -1,6 +1,6 @@
-"""The sequence of a worker: take over outboxes, then claim, perform, deliver and renew leases concurrently, and drain.
+"""A worker: take over outboxes, then claim, perform, deliver and renew leases concurrently, and drain.
 
-It names the steps and contains none. One thread and one event loop carry all runs.
+It brings the parts together and decides for each run what they do next. One thread and one event loop carry all runs.
 """
 
 import asyncio
@@ -24,14 +24,16 @@ from ao_runner.coordinators.port import (
     Orders,
 )
 from ao_runner.errors import RunnerError
-from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnwritable
+from ao_runner.outbox.errors import OutboxUnwritable
+from ao_runner.outbox.events_of_key import KeyState
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.profiles import InputWait
 from ao_runner.run_events import RunKey
 from ao_runner.runs.attempt import Launcher
 from ao_runner.runs.input_requests import InputPolicy, InputRequests
 from ao_runner.runs.outcome import failed
 from ao_runner.runs.run import perform_run
-from ao_runner.store.records import RunRecord, timestamp
+from ao_runner.store.records import RunRecord
 from ao_runner.worker.assignment import Host, served_order
 from ao_runner.worker.claiming import Claiming, Needs
 from ao_runner.worker.delivery import Delivery, ending_behind, oldest_age_seconds, recover_orphans, wake_left_over
@@ -89,6 +91,8 @@ class Worker:
         self._connecting: asyncio.Timeout | None = None
         self._delivery = Delivery(self.coordinator, self.outbox, self.folder, self.log)
         self._spooler = Spooler(self.outbox, self.log, self._delivery.wake)
+        self._delivery.on_progress, self._delivery.on_lost = self._spooler.has_delivered, self._on_lost
+        self._delivery.on_delivered, self._delivery.stays = self._on_delivered, self._stays
         self._claiming = Claiming(
             self.coordinator, self._spooler, self.held, self.folder, self.log, self.concurrency, self.needs
         )
@@ -105,8 +109,7 @@ class Worker:
             return ExitSummary(self._cancelled, len(self.outbox.open_keys()))
         try:
             async with asyncio.TaskGroup() as group:
-                heard = (self._spooler.has_delivered, self._on_lost, self._on_delivered, self._stays)
-                self._delivery.attach(group, *heard)
+                self._delivery.attach(group)
                 try:
                     await self._serve(group)
                 finally:
@@ -175,9 +178,7 @@ class Worker:
                 break
             except CoordinatorUnavailable as error:
                 self.log.warning("coordinator is not available; trying again", reason=error.reason)
-                waiting = asyncio.ensure_future(self._claiming.draining.wait())
-                await asyncio.wait({waiting}, timeout=backoff.next_seconds(error.retry_after_seconds))
-                waiting.cancel()
+                await self._claiming.pause(backoff.next_seconds(error.retry_after_seconds))
             else:
                 return True
             finally:
@@ -227,15 +228,7 @@ class Worker:
             return None
 
         async def decide(request_id: str, answer: JsonObject) -> JsonObject:
-            decided = answer
-
-            async def call() -> bool:
-                nonlocal decided
-                decided = await self.coordinator.decide(held.key, request_id, answer)
-                return True
-
-            await self._delivery.persist(call)
-            return decided
+            return await self._delivery.persist(lambda: self.coordinator.decide(held.key, request_id, answer))
 
         return InputRequests(InputPolicy(wait.wait_seconds, wait.then), decide, held.stops.request)
 
@@ -247,7 +240,7 @@ class Worker:
             self._spooler.sync()
             known = (state for state in self.outbox.open_keys() if state.key == held.key)
             state = next(known, KeyState(held.key, 0, 0, has_terminal=False, note=held.summary.to_note()))
-            ending = await self._delivery.read(lambda: ending_behind(self.outbox, state, failure, timestamp))
+            ending = await self._delivery.read(lambda: ending_behind(self.outbox, state, failure))
             self._spooler.append(held.key, state.durable_seq + 1, ending, ends=True)
         held.journal.record = RunRecord(argv=(), problems=(message,), problem_count=1)
         return failure
@@ -338,7 +331,7 @@ class Worker:
             except Exception as error:  # noqa: BLE001  # an error of one session must not end the runs of others
                 log_mishap(self.log, "a session that was left cannot be told", "", error)
 
-    def _on_lost(self, key: RunKey, _reason: str) -> None:
+    def _on_lost(self, key: RunKey) -> None:
         if (held := self.held.runs.get(key)) is not None:
             self._tell_observers(held, lambda observer: observer.lease_lost(held))
             held.stops.fence()

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
-from ao_runner.outbox import OutboxOptions
+from ao_runner.coordinators.http.http_coordinator import HttpCoordinator
+from ao_runner.coordinators.http.registration import RunnerIdentity
+from ao_runner.coordinators.http.transport import Timing
+from ao_runner.outbox.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ao_runner.coordinators.stored_queue import StoreCoordinator
-from ao_runner.outbox import OutboxOptions
+from ao_runner.outbox.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.opening import StorePlace

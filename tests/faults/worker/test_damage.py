@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import RunKey
 from tests.faults.worker.working import Home, until
 

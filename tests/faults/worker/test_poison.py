@@ -15,7 +15,7 @@ import pytest
 
 from ao_protocol.documents import InvalidDescription, parse_description
 from ao_runner.coordinators.http.event_delivery import SessionClocks
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary
 from tests.faults.worker.serving import Scene, served

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.outbox import OutboxOptions
+from ao_runner.outbox.outbox import OutboxOptions
 from ao_runner.run_events import RunKey
 from ao_runner.worker.metrics import Metrics, Watched
 from ao_runner.worker.observers import RunLog

@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 
-from ao_runner.outbox import OutboxOptions
+from ao_runner.outbox.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.opening import StorePlace

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.runs.submission import new_session_id
 from ao_runner.store.records import Run, RunState, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore

@@ -93,7 +93,7 @@ class Scripts:
         if name not in self._known:
             if _NAME.fullmatch(name) is None:
                 raise UnusableScript(f"{name!r} is not the name of a script")
-            archive = await self._enrolment.download(f"/scripts/{name}/download")
+            archive = await self._enrolment.exchange.download(f"/scripts/{name}/download")
             if archive is None:
                 raise UnusableScript(f"the server has no script {name!r}")
             self._known[name] = await asyncio.to_thread(unpack, archive, self._folder / name, name)
@@ -101,7 +101,7 @@ class Scripts:
 
 
 def unpack(archive: bytes, folder: Path, name: str) -> Script:
-    """Unpack a gzipped tar of one folder `name`, below a folder named by its content.
+    """Unpack a gzipped tar of one folder `name`, below a folder named by its content, and remove old versions.
 
     Only regular files and folders are accepted. The program of the script is made executable.
 
@@ -124,7 +124,9 @@ def unpack(archive: bytes, folder: Path, name: str) -> Script:
         finally:
             remove_tree(str(fresh))
     os.utime(version)
-    _remove_old_versions(folder)
+    versions = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    for path in versions[:-2]:
+        remove_tree(str(path))
     return _described(version, name)
 
 
@@ -166,12 +168,6 @@ def _described(folder: Path, name: str) -> Script:
         raise UnusableScript(f"script.json of {name!r}: script_file is {file!r}, expected a file of the script")
     schema = document.get("parameters_schema")
     return Script(folder, file, schema if isinstance(schema, dict) else None)
-
-
-def _remove_old_versions(folder: Path) -> None:
-    versions = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
-    for path in versions[:-2]:
-        remove_tree(str(path))
 
 
 MODES: Final[Mapping[JsonValue, Literal["start", "resume"]]] = {"start_session": "start", "resume_session": "resume"}
@@ -367,16 +363,14 @@ class Blueprints:
         answer = await self._enrolment.ask("GET", f"/agents/{quote(name, safe='')}")
         if not answer.is_success:
             return None
-        servers = answer.document.get("mcp_servers")
-        if not isinstance(servers, dict):
-            return Found(answer.document, is_resolved=False)
-        resolved: JsonObject = {key: await self._resolved(server) for key, server in servers.items()}
-        return Found({**answer.document, "mcp_servers": resolved}, is_resolved=False)
+        document = answer.document
+        if isinstance(servers := document.get("mcp_servers"), dict):
+            document = {**document, "mcp_servers": {key: await self._resolved(one) for key, one in servers.items()}}
+        return Found(document, is_resolved=False)
 
     async def _resolved(self, server: JsonValue) -> JsonValue:
         """Return an MCP server with a reference to the registry resolved, as the server resolves references."""
-        ref = server.get("ref") if isinstance(server, dict) else None
-        if not isinstance(server, dict) or not isinstance(ref, str):
+        if not isinstance(server, dict) or not isinstance(ref := server.get("ref"), str):
             return server
         answer = await self._enrolment.ask("GET", f"/mcp-servers/{quote(ref, safe='')}")
         if not answer.is_success:

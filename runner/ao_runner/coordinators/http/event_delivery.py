@@ -11,8 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 from urllib.parse import quote
 
-from pydantic import JsonValue
-
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Event, Failure, InvalidEvent, Result, SessionBound, parse_event
 from ao_protocol.older_events import WRAPPED, error_text, older_event, user_message
@@ -99,7 +97,7 @@ class Delivery:
             LeaseLost: The server does not know the run, or refuses its start.
             CoordinatorUnavailable: The server does not answer.
         """
-        answer = await self._enrolment.say(f"/runner/runs/{quote(key.run_id, safe='')}/started")
+        answer = await self._report(key.run_id, "started")
         if not answer.is_success:
             raise LeaseLost(key, f"the server answered {answer.reason}")
         self._told.setdefault(key, Told(result_in_doubt=False, end_in_doubt=False))
@@ -129,19 +127,19 @@ class Delivery:
         session_status = "idle" if stays else "finished"
         match event.body:
             case Result():
-                path, fields, status = "completed", {"status": "success", "session_status": session_status}, "completed"
+                step, fields, status = "completed", {"status": "success", "session_status": session_status}, "completed"
             case Failure(status="cancelled"):
-                path, fields, status = "stopped", {"signal": "SIGTERM"}, "stopped"
+                step, fields, status = "stopped", {"signal": "SIGTERM"}, "stopped"
             case Failure(error=ErrorInfo(type=ErrorType.CANCEL_TIMEOUT)):
-                path, fields, status = "stopped", {"signal": "SIGKILL"}, "stopped"
+                step, fields, status = "stopped", {"signal": "SIGKILL"}, "stopped"
             case Failure():
-                path, fields, status = "failed", {"error": error_text(event.body)}, "failed"
+                step, fields, status = "failed", {"error": error_text(event.body)}, "failed"
             case _:
                 raise Refused(f"event {seq} of run {key.run_id}", "it does not end the run")
         if stays and not told.is_bound:
             await self._bind_to_process(key)
         if not (told.end_in_doubt and await self._has_ended(key, status)):
-            await self._end(key, told, seq, event, f"/runner/runs/{quote(key.run_id, safe='')}/{path}", fields)
+            await self._end(key, told, seq, event, step, fields)
         session_id = str(event.envelope.session_id)
         if status == "completed" and stays:
             self.idle_sessions.add(session_id)
@@ -149,10 +147,12 @@ class Delivery:
             await self._show_earlier_result(session_id)
         self.held.pop(key.run_id, None)
 
-    async def fail(self, run_id: str, error: str) -> None:
-        """Report a run that is not performed as failed."""
-        answer = await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/failed", error=error)
-        _require_success(answer, f"the end of run {run_id}")
+    async def report_end(self, run_id: str, step: str, **fields: str) -> None:
+        """Report the end of a run: `completed`, `failed` or `stopped`."""
+        _require_success(await self._report(run_id, step, **fields), f"the end of run {run_id}")
+
+    async def _report(self, run_id: str, step: str, **fields: str) -> Answer:
+        return await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/{step}", **fields)
 
     async def status(self, run_id: str) -> str | None:
         """Return the server's status of a run; None if it is unknown."""
@@ -162,11 +162,6 @@ class Delivery:
     async def session_ended(self, session_id: str, status: Literal["finished", "failed"]) -> None:
         """Report the status of a session without a run. A refusal of the server is ignored."""
         await self._enrolment.say(f"/runner/sessions/{quote(session_id, safe='')}/status", status=status)
-
-    async def stopped(self, run_id: str) -> None:
-        """Report that a run was stopped before it began."""
-        answer = await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/stopped", signal="SIGTERM")
-        _require_success(answer, f"the end of run {run_id}")
 
     def forget(self, key: RunKey) -> None:
         """Drop the state of an attempt."""
@@ -203,8 +198,7 @@ class Delivery:
             return
         session_id = assignment.session.session_id
         bound = SessionBound(executor_session_id=f"{assignment.session.executor_name}-{session_id}")
-        answer = await self._enrolment.ask("POST", f"/sessions/{quote(session_id, safe='')}/bind", self._binding(bound))
-        _require_success(answer, f"the end of run {key.run_id}")
+        await self._bind(session_id, bound, f"the end of run {key.run_id}")
 
     async def _tell_question(self, told: Told, assignment: Assignment) -> None:
         session, run = assignment.session, assignment.run
@@ -220,15 +214,14 @@ class Delivery:
         if not answer.is_success:
             self._tell(f"the server refuses the prompt of run {assignment.key.run_id}: {answer.reason}")
 
-    async def _end(self, key: RunKey, told: Told, seq: int, event: Event, path: str, fields: dict[str, str]) -> None:
+    async def _end(self, key: RunKey, told: Told, seq: int, event: Event, step: str, fields: dict[str, str]) -> None:
         if isinstance(event.body, Result):
             await self._send_result(told, seq, event)
         try:
-            answer = await self._enrolment.say(path, **fields)
+            await self.report_end(key.run_id, step, **fields)
         except Unanswered as error:
             told.end_in_doubt = told.end_in_doubt or error.in_doubt
             raise
-        _require_success(answer, f"the end of run {key.run_id}")
 
     async def _send_result(self, told: Told, seq: int, event: Event) -> None:
         if told.through_seq >= seq or (told.result_in_doubt and await self._has_result(told, seq, event)):
@@ -247,7 +240,7 @@ class Delivery:
             raise Refused(what, "it names no session")
         path = f"/sessions/{quote(session_id, safe='')}"
         if isinstance(event.body, SessionBound):
-            _require_success(await self._enrolment.ask("POST", f"{path}/bind", self._binding(event.body)), what)
+            await self._bind(session_id, event.body, what)
             told.is_bound = True
             return
         fields = older_event(event.body)
@@ -258,13 +251,15 @@ class Delivery:
         document: JsonObject = {**fields, "session_id": session_id, "timestamp": self._stamp(told, seq, event)}
         _require_success(await self._enrolment.ask("POST", f"{path}/events", document), what)
 
-    def _binding(self, bound: SessionBound) -> JsonObject:
-        return {
+    async def _bind(self, session_id: str, bound: SessionBound, what: str) -> None:
+        binding: JsonObject = {
             "executor_session_id": bound.executor_session_id,
             "hostname": self._identity.hostname,
             "executor_profile": self._identity.profile,
             "project_dir": bound.project_dir or self._identity.project_dir,
         }
+        answer = await self._enrolment.ask("POST", f"/sessions/{quote(session_id, safe='')}/bind", binding)
+        _require_success(answer, what)
 
     async def _has_ended(self, key: RunKey, status: str) -> bool:
         """Return whether the server has this end of the run already.
@@ -280,22 +275,17 @@ class Delivery:
 
     async def _has_result(self, told: Told, seq: int, event: Event) -> bool:
         """Return whether the server has this result already, among the first hundred events of the session."""
-        session_id = event.envelope.session_id
-        if session_id is None:
-            return False
         stamp = self._stamp(told, seq, event)
+        session_id = str(event.envelope.session_id)
         answer = await self._enrolment.ask("GET", f"/sessions/{quote(session_id, safe='')}/events")
         rows = answer.document.get("events", answer.body)
-        return isinstance(rows, list) and any(_is_result_of(row, stamp) for row in rows)
+        ours = {"event_type": "result", "timestamp": stamp}
+        return isinstance(rows, list) and any(isinstance(row, dict) and row.items() >= ours.items() for row in rows)
 
     def _stamp(self, told: Told, seq: int, event: Event) -> str:
         if told.stamp[0] != seq:
             told.stamp = (seq, self._clocks.stamp(str(event.envelope.session_id), event.envelope.timestamp))
         return told.stamp[1]
-
-
-def _is_result_of(row: JsonValue, stamp: str) -> bool:
-    return isinstance(row, dict) and row.get("event_type") == "result" and row.get("timestamp") == stamp
 
 
 def _parsed(line: bytes) -> Event:

@@ -26,7 +26,7 @@ from ao_runner.coordinators.http.assignments import (
 from ao_runner.coordinators.http.event_delivery import Delivery
 from ao_runner.coordinators.http.polling import Polling
 from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, RegistrationNote, RunnerIdentity, Tell
-from ao_runner.coordinators.http.transport import Exchange, Timing, Unanswered, shortened
+from ao_runner.coordinators.http.transport import USUAL_TIMING, Exchange, Timing, Unanswered, shortened, token_of
 from ao_runner.coordinators.port import (
     Assignment,
     Coordinator,
@@ -39,11 +39,9 @@ from ao_runner.coordinators.port import (
 from ao_runner.run_events import RunKey
 from ao_runner.store.records import RunRecord
 
-TOKEN_VARIABLE: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
 NEVER_BEGAN: Final = (
     "attempt_lost: the worker returned the run before it began, and the server does not assign it again"
 )
-USUAL_TIMING: Final = Timing()
 
 
 class HttpCoordinator(Coordinator):
@@ -74,7 +72,7 @@ class HttpCoordinator(Coordinator):
         self._identity = identity
         self._tell = tell
         self._timing = timing
-        self._exchange = Exchange(url, environ.get(TOKEN_VARIABLE, "").strip() or None, timing)
+        self._exchange = Exchange(url, token_of(environ), timing)
         self._note = RegistrationNote(folder and folder / "registrations", identity)
         self._enrolment = Enrolment(self._exchange, identity, tell, timing, self._note)
         self._delivery = Delivery(self._enrolment, identity, tell)
@@ -97,8 +95,7 @@ class HttpCoordinator(Coordinator):
             await self._enrolment.begin()
             stack.pop_all()
         self._group = await asyncio.TaskGroup().__aenter__()
-        loops = (self._polling.poll(), self._polling.beat(), self._polling.look())
-        self._tasks = [self._group.create_task(loop) for loop in loops]
+        self._tasks = [self._group.create_task(loop) for loop in self._polling.loops()]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -140,8 +137,8 @@ class HttpCoordinator(Coordinator):
             self._tell(f"an internal error of the worker: {''.join(traceback.format_exception(error))}")
             return await self._refuse(offered, f"internal_error: {type(error).__name__}; see the worker's log")
         self._garbage.pop(offered.run_id, None)
-        if not self._drop(offered):
-            return ()
+        if not self._polling.inbox.remove(offered):
+            return ()  # it was stopped meanwhile
         self._delivery.held[offered.run_id] = assignment
         return (assignment,)
 
@@ -163,8 +160,7 @@ class HttpCoordinator(Coordinator):
 
     async def orders(self) -> Orders:
         """Wait for orders."""
-        await self._polling.inbox.until_orders(self._timing.idle_seconds)
-        return self._polling.inbox.take_orders()
+        return await self._polling.inbox.until_orders(self._timing.idle_seconds)
 
     def drain(self) -> None:
         """Stop polling, because a poll brings runs. The status of held runs is requested instead."""
@@ -211,30 +207,23 @@ class HttpCoordinator(Coordinator):
         """End a run that cannot be performed, and return no assignment."""
         self._tell(f"run {shortened(ascii(offered.run_id))} cannot be performed: {error}")
         await self._fail(offered.run_id, error)
-        self._drop(offered)
+        self._polling.inbox.remove(offered)
         self._garbage.pop(offered.run_id, None)
         return ()
 
     async def _fail(self, run_id: str, error: str) -> None:
         """Report a run that never began as failed. If the server refuses that, report it to `tell`."""
         try:
-            await self._delivery.fail(run_id, error)
+            await self._delivery.report_end(run_id, "failed", error=error)
         except Refused as refusal:
             self._tell(str(refusal))
-
-    def _drop(self, offered: OfferedRun) -> bool:
-        """Remove a run from the inbox; False if it was stopped meanwhile and is no longer there."""
-        if offered not in self._polling.inbox:
-            return False
-        self._polling.inbox.remove(offered)
-        return True
 
     async def _say_goodbye(self, ends_at: float) -> None:
         try:
             async with asyncio.timeout_at(ends_at):
                 for offered in self._polling.inbox:
                     await self._fail(offered.run_id, NEVER_BEGAN)
-                    self._drop(offered)
+                    self._polling.inbox.remove(offered)
                 await self._enrolment.end()
         except (CoordinatorUnavailable, CoordinatorUnusable) as error:
             self._tell(f"this worker is still registered: {error}")

@@ -6,13 +6,13 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http import worker_calls as calls
-from ao_runner.coordinators.http.transport import Answer, Exchange, Timing, Unanswered
+from ao_runner.coordinators.http.transport import USUAL_TIMING, Answer, Exchange, Timing, Unanswered, token_of
 from ao_runner.coordinators.inbox import new_stops
 from ao_runner.coordinators.port import (
     Assignment,
@@ -30,7 +30,6 @@ from ao_runner.run_events import RunKey
 from ao_runner.store.records import Offer, RunRecord
 
 Parsed = TypeVar("Parsed")
-USUAL_TIMING: Final = Timing()
 
 
 async def speaks_leases(
@@ -38,7 +37,7 @@ async def speaks_leases(
 ) -> bool:
     """Ask a server, until it answers, whether it speaks the port; else it is one of the older contract."""
     backoff = Backoff()
-    async with Exchange(url, _token(environ), timing) as exchange:
+    async with Exchange(url, token_of(environ), timing) as exchange:
         while True:
             try:
                 answer = await exchange.ask("GET", "/health")
@@ -64,7 +63,7 @@ class LeasedCoordinator(Coordinator):
     def __init__(
         self, url: str, offer: Offer, environ: Mapping[str, str] = os.environ, timing: Timing = USUAL_TIMING
     ) -> None:
-        self._exchange = Exchange(url, _token(environ), timing)
+        self._exchange = Exchange(url, token_of(environ), timing)
         self._offer = offer
         self._timing = timing
         self._held: set[RunKey] = set()
@@ -113,10 +112,7 @@ class LeasedCoordinator(Coordinator):
         """Hand over events."""
         lines = [line.decode() for line in batch.lines]
         call = calls.Events(worker_id=self._offer.owner, key=batch.key, first_seq=batch.first_seq, lines=lines)
-        through = (await self._ask(call)).get("through_seq")
-        if not isinstance(through, int):
-            raise self._not_understood("through_seq")
-        return through
+        return self._parsed(calls.SEQ, await self._ask(call), "through_seq")
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
         """Hand over the terminal event."""
@@ -146,10 +142,7 @@ class LeasedCoordinator(Coordinator):
     async def decide(self, key: RunKey, request_id: str, answer: JsonObject) -> JsonObject:
         """Record an answer to a request at the server."""
         call = calls.Decide(worker_id=self._offer.owner, key=key, request_id=request_id, answer=answer)
-        decided = (await self._ask(call)).get("answer")
-        if not isinstance(decided, dict):
-            raise self._not_understood("answer")
-        return decided
+        return self._parsed(calls.ANSWER, await self._ask(call), "answer")
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Hand over the record of a run, or return one that has not begun."""
@@ -196,10 +189,7 @@ class LeasedCoordinator(Coordinator):
         try:
             return kind.validate_python(answer.get(name))
         except ValidationError as error:
-            raise self._not_understood(name) from error
-
-    def _not_understood(self, name: str) -> CoordinatorUnavailable:
-        return CoordinatorUnavailable(self._exchange.place, f"its answer holds no valid {name}")
+            raise CoordinatorUnavailable(self._exchange.place, f"its answer holds no valid {name}") from error
 
 
 def _fill_in_folder(assignments: JsonValue, folder: str) -> None:
@@ -208,7 +198,3 @@ def _fill_in_folder(assignments: JsonValue, folder: str) -> None:
         session = one.get("session") if isinstance(one, dict) else None
         if isinstance(session, dict) and session.get("project_dir", "") is None:
             session["project_dir"] = folder
-
-
-def _token(environ: Mapping[str, str]) -> str | None:
-    return environ.get(COORDINATOR_TOKEN, "").strip() or None

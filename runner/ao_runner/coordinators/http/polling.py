@@ -8,7 +8,7 @@ the status of its runs, and treats a stopped run as a stop order.
 import asyncio
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final
 
 from pydantic import JsonValue
@@ -21,12 +21,11 @@ from ao_runner.coordinators.http.transport import Answer, Timing, Unanswered, is
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import Backoff, CoordinatorUnavailable, CoordinatorUnusable, Orders, Refused
 
-MAX_IN_HAND: Final = 1
 UNWANTED: Final = ENDED | {"stopping"}
 
 
 class Polling:
-    """Three loops, `poll`, `beat` and `look`, for tasks of the caller. No loop raises errors of the server."""
+    """Three loops for tasks of the caller. No loop raises errors of the server."""
 
     def __init__(
         self, enrolment: Enrolment, delivery: Delivery, scripts: Scripts | None, tell: Tell, timing: Timing
@@ -59,27 +58,20 @@ class Polling:
         self._draining.set()
 
     async def stop(self, polling: asyncio.Task[None], seconds: float) -> None:
-        """Drain, and wait for at most `seconds` until no poll is open. `polling` is the task of `poll`."""
+        """Drain, and wait for at most `seconds` until no poll is open. `polling` is the task of the first loop."""
         self.drain()
         stopped = asyncio.ensure_future(self.has_stopped.wait())
         await asyncio.wait({polling, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
 
-    async def poll(self) -> None:
-        """Fill the inbox."""
-        await self._repeat(self._poll_once)
-
-    async def look(self) -> None:
-        """Find missed runs: they were claimed for this worker, and the response to the poll was lost."""
+    def loops(self) -> list[Coroutine[None, None, None]]:
+        """Return the loops: first the one that polls, then those that send heartbeats and look for missed runs."""
         self._expect_missed_runs()
-        await self._repeat(self._look_once)
-
-    async def beat(self) -> None:
-        """Send heartbeats at the server's interval. A poll does not count as a heartbeat."""
-        await self._repeat(self._beat_once)
+        return [self._repeat(once) for once in (self._poll_once, self._beat_once, self._look_once)]
 
     async def _poll_once(self) -> None:
-        room = 0 if self.has_to_leave or self._draining.is_set() else MAX_IN_HAND
+        """Fill the inbox."""
+        room = 0 if self.has_to_leave or self._draining.is_set() else 1
         if room == 0 and not self.has_stopped.is_set():
             if time.monotonic() < self._lost_until and not self.has_to_leave:
                 await self._enrolment.end_lost_polls()
@@ -139,6 +131,7 @@ class Polling:
         self._look_until = time.monotonic() + self._enrolment.poll_seconds + self._timing.watch_seconds
 
     async def _look_once(self) -> None:
+        """Find missed runs: they were claimed for this worker, and the response to the poll was lost."""
         await asyncio.sleep(self._timing.watch_seconds)
         if time.monotonic() < self._look_until and not self._draining.is_set():
             await self._take_missed(self._timing.missed_seconds)
@@ -170,6 +163,7 @@ class Polling:
                 self._take(offered)
 
     async def _beat_once(self) -> None:
+        """Send a heartbeat at the server's interval. A poll does not count as one."""
         await asyncio.sleep(max(self._enrolment.heartbeat_seconds, self._timing.shortest_poll_seconds))
         if self.has_to_leave:
             return
@@ -186,7 +180,8 @@ class Polling:
             stopped = {run_id for run_id, one in self._delivery.held.items() if one.session.session_id in named}
             is_new = is_new or not stopped <= self._ordered
             self._ordered |= stopped
-            self._delivery.idle_sessions |= named - self._sessions_with_a_run()
+            with_a_run = {one.session.session_id for one in self._delivery.held.values()}
+            self._delivery.idle_sessions |= named - with_a_run - {offered.session_id for offered in self.inbox}
             self.inbox.order(Orders(cancel_runs=frozenset(stopped), cancel_sessions=named))
         for name in [*_names(document, "sync_scripts"), *_names(document, "remove_scripts")]:
             is_new = True
@@ -197,10 +192,6 @@ class Polling:
             self.has_to_leave = True
             self.inbox.order(Orders(drain=True))
         return is_new or self.has_to_leave
-
-    def _sessions_with_a_run(self) -> set[str]:
-        held = {one.session.session_id for one in self._delivery.held.values()}
-        return held | {offered.session_id for offered in self.inbox}
 
     def _take(self, offered: OfferedRun | None) -> bool:
         """Put a run into the inbox; False if it is invalid, or the same as the one before."""
@@ -222,14 +213,11 @@ class Polling:
                 self.inbox.order(Orders(cancel_runs=frozenset({run_id})))
         for offered in self.inbox:
             status = await self._delivery.status(offered.run_id)
-            if status in UNWANTED and offered in self.inbox:
-                self.inbox.remove(offered)
-                if status not in ENDED:
-                    await self._delivery.stopped(offered.run_id)
+            if status in UNWANTED and self.inbox.remove(offered) and status not in ENDED:
+                await self._delivery.report_end(offered.run_id, "stopped", signal="SIGTERM")
 
     async def _repeat(self, once: Callable[[], Awaitable[None]]) -> None:
-        pauses = self._timing.first_pause_seconds, self._timing.longest_pause_seconds
-        backoff = Backoff(*pauses)
+        backoff = Backoff(self._timing.first_pause_seconds, self._timing.longest_pause_seconds)
         while True:
             try:
                 await once()
@@ -248,7 +236,7 @@ class Polling:
             else:
                 if backoff.tries:
                     self._tell("the coordinator answers again")
-                    backoff = Backoff(*pauses)
+                    backoff.tries = 0
 
 
 def _names(document: dict[str, JsonValue], field: str) -> list[str]:

@@ -13,13 +13,11 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NoReturn, Self
 from urllib.parse import quote
-
-from pydantic import JsonValue
 
 from ao_protocol.framing import is_identifier
 from ao_protocol.version import MalformedSchemaVersion, SchemaVersion
@@ -38,18 +36,12 @@ from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusa
 from ao_runner.errors import RunnerError
 from ao_runner.home import make_private, take_lock
 
-ANNOUNCED = ("name", "description", "command", "parameters_schema", "output_schema")
 
-
-@dataclass(eq=False)
 class UnusableAgent(RunnerError):
     """A blueprint that cannot be offered as a procedural agent."""
 
-    path: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path} cannot be offered as an agent: {self.reason}"
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} cannot be offered as an agent: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +58,8 @@ class OwnedAgent:
 
     def announcement(self) -> JsonObject:
         """Return the agent's part of the registration."""
-        return {field: self.document[field] for field in ANNOUNCED if self.document.get(field) is not None}
+        announced = ("name", "description", "command", "parameters_schema", "output_schema")
+        return {field: self.document[field] for field in announced if self.document.get(field) is not None}
 
 
 def load_agents(folder: Path, project_dir: Path) -> Sequence[OwnedAgent]:
@@ -210,30 +203,28 @@ _POLL_PATH: Final = re.compile(r"/[!\"$-;=@-~]{0,2000}")
 Tell = Callable[[str], None]
 
 
+@dataclass(eq=False)
 class Enrolment:
     """This worker's registration at the server. The server derives the id, so a new registration has the same one."""
 
-    def __init__(
-        self, exchange: Exchange, identity: RunnerIdentity, tell: Tell, timing: Timing, note: RegistrationNote
-    ) -> None:
-        self.runner_id = ""
-        self.poll_path = "/runner/runs"
-        self.poll_seconds = 30.0
-        self.heartbeat_seconds = 60.0
-        self._exchange = exchange
-        self._identity = identity
-        self._tell = tell
-        self._timing = timing
-        self._note = note
-        self._times = 0
-        self._garbage = 0
-        self._met_other_at: float | None = None
-        self._enrolling = asyncio.Lock()
+    exchange: Exchange
+    identity: RunnerIdentity
+    tell: Tell
+    timing: Timing
+    note: RegistrationNote
+    runner_id: str = ""
+    poll_path: str = "/runner/runs"
+    poll_seconds: float = 30.0
+    heartbeat_seconds: float = 60.0
+    _times: int = 0
+    _garbage: int = 0
+    _met_other_at: float | None = None
+    _enrolling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def place(self) -> str:
         """The server's address, for people."""
-        return self._exchange.place
+        return self.exchange.place
 
     async def begin(self) -> None:
         """Register.
@@ -243,10 +234,10 @@ class Enrolment:
             CoordinatorUnusable: The server will never accept this worker, or the other one has been online too long.
         """
         answer = await self._register()
-        if answer.error == "duplicate_runner" and self._note.proves_dead(runner_id := _blocking_runner(answer)):
+        if answer.error == "duplicate_runner" and self.note.proves_dead(runner_id := _blocking_runner(answer)):
             # DELETE leaves a mark. An open poll of the killed worker, which claims runs for it, ends at the mark and
             # removes it. If no such poll is open, a poll of this worker removes the mark.
-            self._tell("a worker of this host was killed and is still registered; taking its place")
+            self.tell("a worker of this host was killed and is still registered; taking its place")
             await self._end_poll(runner_id)
             answer = await self._register()
         if answer.error == "duplicate_runner":
@@ -255,46 +246,49 @@ class Enrolment:
 
     async def _end_poll(self, runner_id: str) -> bool:
         """Deregister a worker, which ends one poll whose connection broke; False if no such poll was open."""
-        await self._exchange.ask("DELETE", f"/runners/{quote(runner_id, safe='')}")
-        await asyncio.sleep(self._timing.dead_poll_seconds)
-        answer = await self._exchange.ask("GET", f"{self.poll_path}?runner_id={quote(runner_id, safe='')}")
+        await self.exchange.ask("DELETE", f"/runners/{quote(runner_id, safe='')}")
+        await asyncio.sleep(self.timing.dead_poll_seconds)
+        answer = await self.exchange.ask("GET", f"{self.poll_path}?runner_id={quote(runner_id, safe='')}")
         return answer.status == 401  # the other poll has removed the mark
 
     def _meet_other(self) -> NoReturn:
-        patience = self._timing.duplicate_seconds
+        patience = self.timing.duplicate_seconds
         if self._met_other_at is None:
             self._met_other_at = time.monotonic()
-            self._tell(f"{self._is_taken}; waiting for up to {patience:g} s")
+            self.tell(f"{self._is_taken}; waiting for up to {patience:g} s")
         if time.monotonic() - self._met_other_at < patience:
-            raise CoordinatorUnavailable(self.place, self._is_taken, self._timing.duplicate_pause_seconds)
+            raise CoordinatorUnavailable(self.place, self._is_taken, self.timing.duplicate_pause_seconds)
         advice = "stop the other worker, or use another project_dir or profile"
         raise CoordinatorUnusable(self.place, self._is_taken, advice)
 
-    async def ask(self, method: str, path: str, document: JsonObject | None = None) -> Answer:
+    async def ask(
+        self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
+    ) -> Answer:
         """Send a request. If the server has forgotten the worker, register again and repeat it.
 
         Raises:
             CoordinatorUnavailable: The server does not answer.
             CoordinatorUnusable: The server no longer accepts this worker.
         """
-        return await self._recognised(lambda: self._exchange.ask(method, path, document))
+        times = self._times
+        answer = await self.exchange.ask(method, path, document, seconds)
+        if answer.status == 401:
+            await self.again(times)
+            self.tell(f"coordinator {self.place} no longer knew this worker; registered again")
+            answer = await self.exchange.ask(method, path, document, seconds)
+        if answer.status in {401, 403}:
+            raise CoordinatorUnavailable(self.place, f"it knows this worker and answered {answer.reason}")
+        return answer
 
     async def say(self, path: str, **fields: str) -> Answer:
         """Post fields with the worker's id. Raises as `ask` does."""
-        return await self._recognised(lambda: self._exchange.ask("POST", path, {"runner_id": self.runner_id, **fields}))
+        return await self.ask("POST", path, {"runner_id": self.runner_id, **fields})
 
     async def poll(self) -> Answer:
         """Poll for runs and orders, for the server's poll time at most. Raises as `ask` does."""
-        seconds = self.poll_seconds + self._timing.poll_margin_seconds
-        return await self._recognised(
-            lambda: self._exchange.ask(
-                "GET", f"{self.poll_path}?runner_id={quote(self.runner_id, safe='')}", seconds=seconds
-            )
-        )
-
-    async def download(self, path: str) -> bytes | None:
-        """Return a file; None if the server does not have it. Raises as `ask` does."""
-        return await self._exchange.download(path)
+        seconds = self.poll_seconds + self.timing.poll_margin_seconds
+        path = f"{self.poll_path}?runner_id={quote(self.runner_id, safe='')}"
+        return await self.ask("GET", path, seconds=seconds)
 
     async def withdraw(self) -> int:
         """Have the server answer the open poll or, if none is open, the next one with `deregistered`.
@@ -302,12 +296,18 @@ class Enrolment:
         Returns the argument for `again`. Raises as `ask` does.
         """
         times = self._times
-        await self._exchange.ask("DELETE", f"/runners/{quote(self.runner_id, safe='')}")
+        await self.exchange.ask("DELETE", f"/runners/{quote(self.runner_id, safe='')}")
         return times
 
     async def again(self, times: int) -> None:
-        """Register again after `withdraw`, unless a heartbeat did, to report running runs. Raises as `ask` does."""
-        await self._begin_again(times)
+        """Register again, unless another call has done so since there were `times`. Raises as `ask` does."""
+        async with self._enrolling:
+            if self._times != times:
+                return
+            answer = await self._register()
+            if answer.error == "duplicate_runner":
+                raise CoordinatorUnavailable(self.place, self._is_taken)
+            self._accept(answer)
 
     async def end_lost_polls(self) -> None:
         """Have the server end the polls of this worker whose connections broke. It would continue them otherwise.
@@ -326,36 +326,17 @@ class Enrolment:
 
         Raises as `ask` does.
         """
-        await self._exchange.ask(
-            "DELETE", f"/runners/{quote(self.runner_id, safe='')}?self=true", seconds=self._timing.farewell_seconds
+        await self.exchange.ask(
+            "DELETE", f"/runners/{quote(self.runner_id, safe='')}?self=true", seconds=self.timing.farewell_seconds
         )
-        self._note.write("")
-
-    async def _recognised(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        times = self._times
-        answer = await ask()
-        if answer.status == 401:
-            await self._begin_again(times)
-            self._tell(f"coordinator {self.place} no longer knew this worker; registered again")
-            answer = await ask()
-        if answer.status in {401, 403}:
-            raise CoordinatorUnavailable(self.place, f"it knows this worker and answered {answer.reason}")
-        return answer
-
-    async def _begin_again(self, times: int) -> None:
-        async with self._enrolling:
-            if self._times != times:
-                return
-            answer = await self._register()
-            if answer.error == "duplicate_runner":
-                raise CoordinatorUnavailable(self.place, self._is_taken)
-            self._accept(answer)
+        self.note.write("")
 
     async def _register(self) -> Answer:
         place = self.place
         try:
-            answer = await self._exchange.ask("POST", "/runner/register", self._identity.to_document())
-            if answer.is_success and not _is_runner_id(answer.document.get("runner_id")):
+            answer = await self.exchange.ask("POST", "/runner/register", self.identity.to_document())
+            found = answer.document.get("runner_id")
+            if answer.is_success and not (is_name(found) and is_identifier(found)):
                 raise Unanswered(place, "its answer to a registration holds no usable runner_id", is_garbage=True)
         except Unanswered as error:
             self._garbage = self._garbage + 1 if error.is_garbage else 0
@@ -377,20 +358,20 @@ class Enrolment:
         found = answer.document
         _require_common_version(self.place, found)
         self.runner_id = str(found["runner_id"])
-        self._note.write(self.runner_id)
+        self.note.write(self.runner_id)
         path = found.get("poll_endpoint")
         if isinstance(path, str) and _POLL_PATH.fullmatch(path):
             self.poll_path = path
         elif path is not None:
             told = shortened(ascii(path))
-            self._tell(f"poll_endpoint of the server is {told}, expected a path; using {self.poll_path}")
+            self.tell(f"poll_endpoint of the server is {told}, expected a path; using {self.poll_path}")
         self.poll_seconds = _positive(found, "poll_timeout_seconds", self.poll_seconds)
         self.heartbeat_seconds = _positive(found, "heartbeat_interval_seconds", self.heartbeat_seconds)
         self._times += 1
 
     @property
     def _is_taken(self) -> str:
-        who = self._identity
+        who = self.identity
         return (
             f"a worker of the same identity is online there ({who.profile} in {who.project_dir} on {who.hostname}; "
             "one that crashed is forgotten after about 150 s)"
@@ -402,10 +383,6 @@ def _blocking_runner(answer: Answer) -> str:
     detail = answer.document.get("detail")
     runner_id = detail.get("runner_id") if isinstance(detail, dict) else None
     return runner_id if isinstance(runner_id, str) else ""
-
-
-def _is_runner_id(value: JsonValue) -> bool:
-    return is_name(value) and is_identifier(value)
 
 
 def _positive(document: JsonObject, name: str, default: float) -> float:
@@ -429,8 +406,5 @@ def _require_common_version(place: str, registration: JsonObject) -> None:
         return
     who = "worker" if theirs and min(theirs) > max(ours) else "coordinator"
     spoken = ", ".join(map(str, theirs)) or "none"
-    raise CoordinatorUnusable(
-        place,
-        f"it speaks coordinator protocol {spoken}, and this worker {', '.join(COORDINATOR_VERSIONS)}",
-        f"upgrade the {who}",
-    )
+    reason = f"it speaks coordinator protocol {spoken}, and this worker {', '.join(COORDINATOR_VERSIONS)}"
+    raise CoordinatorUnusable(place, reason, f"upgrade the {who}")

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeGuard
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from ao_protocol.addresses import Address, shown_address, without_credentials
 from ao_protocol.short_text import shorten_line
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Refused
+from ao_runner.profiles import COORDINATOR_TOKEN
 
 if TYPE_CHECKING:
     import httpx
@@ -46,11 +48,10 @@ class Timing:
     farewell_seconds: float = 5.0
 
 
+USUAL_TIMING: Final = Timing()
 MAX_SHOWN_CHARACTERS: Final = 300
 MAX_DIGITS: Final = 4000
 """Python refuses to parse longer integers, and with them the whole response. No such integer is valid in a run."""
-_AGAIN_LATER: Final = frozenset({408, 425, 429})
-_WHO_ARE_YOU: Final = frozenset({401, 403})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +100,11 @@ def understood(place: str, status: int, headers: Mapping[str, str], body: bytes)
     Raises:
         Unanswered: The coordinator cannot answer now, or the response is not its own, such as a page of a proxy.
     """
-    if status >= 500 or status in _AGAIN_LATER:
+    if status >= 500 or status in {408, 425, 429}:
         reason = f"it answered {status}" + (f", {shown}" if (shown := shortened(_text(body))) else "")
         raise Unanswered(place, reason, _retry_after(headers), in_doubt=status >= 500)
     is_json, document = _decoded(body)
-    if status in _WHO_ARE_YOU:
+    if status in {401, 403}:
         return Answer(status, document)
     if not is_json or 300 <= status < 400 or (status >= 400 and not isinstance(document, dict)):
         shown = shortened(_text(body)) or headers.get("location", "nothing")
@@ -234,9 +235,8 @@ class Exchange:
         except (httpx.InvalidURL, UnicodeError) as error:
             raise Refused(f"{method} {path[:MAX_SHOWN_CHARACTERS]!r}", f"no request can hold it: {error}") from error
         except httpx.UnsupportedProtocol as error:
-            raise CoordinatorUnusable(
-                self.place, _reason_of(error), "give an address such as http://host:8765"
-            ) from error
+            advice = "give an address such as http://host:8765"
+            raise CoordinatorUnusable(self.place, _reason_of(error), advice) from error
         except httpx.HTTPError as error:
             raise Unanswered(self.place, _reason_of(error)) from error
 
@@ -249,16 +249,14 @@ class Exchange:
         )
         async with self._free:
             transport = self._idle.pop() if self._idle else self._new_transport()
-            is_whole = False
             try:
-                response = await transport.handle_async_request(request)
-                try:
+                async with aclosing(await transport.handle_async_request(request)) as response:
                     content = await self._content_of(response)
-                    is_whole = True
-                finally:
-                    await response.aclose()
-            finally:
-                await self._put_back(transport, is_whole=is_whole)
+            except BaseException:  # it was interrupted in the middle of a response
+                self._all.remove(transport)
+                await transport.aclose()
+                raise
+            self._idle.append(transport)
         return response.status_code, response.headers, content
 
     async def _content_of(self, response: "httpx.Response") -> bytes:
@@ -273,14 +271,6 @@ class Exchange:
                 reason = f"its answer is longer than {self._max_answer_bytes} bytes"
                 raise Unanswered(self.place, reason, is_garbage=True)
         return bytes(content)
-
-    async def _put_back(self, transport: "httpx.AsyncHTTPTransport", *, is_whole: bool) -> None:
-        """Keep a connection for the next request, unless it was interrupted in the middle of a response."""
-        if is_whole:
-            self._idle.append(transport)
-        else:
-            self._all.remove(transport)
-            await transport.aclose()
 
     def _new_transport(self) -> "httpx.AsyncHTTPTransport":
         """Return another connection.
@@ -308,11 +298,15 @@ class Exchange:
         if self._token:
             # Checked here, because the error of an invalid header would show the token.
             if not (self._token.isascii() and self._token.isprintable()):
-                raise CoordinatorUnusable(
-                    self.place, "the token holds characters that no header may", "check the variable that it is in"
-                )
+                reason = "the token holds characters that no header may"
+                raise CoordinatorUnusable(self.place, reason, "check the variable that it is in")
             headers["Authorization"] = f"Bearer {self._token}"
         return headers
+
+
+def token_of(environ: Mapping[str, str]) -> str | None:
+    """Return the token for a coordinator from the environment."""
+    return environ.get(COORDINATOR_TOKEN, "").strip() or None
 
 
 def _proxy(url: str) -> str | None:

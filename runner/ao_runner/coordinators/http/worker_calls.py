@@ -156,6 +156,8 @@ class Leave(Call):
 
 
 ASSIGNMENTS: Final = TypeAdapter(list[Assignment])
+SEQ: Final = TypeAdapter(int)
 KEYS: Final = TypeAdapter(list[RunKey])
 STOPS: Final = TypeAdapter(dict[str, int])
+ANSWER: Final = TypeAdapter(JsonObject)
 ANSWERS: Final = TypeAdapter(list[InputAnswer])

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http import HttpCoordinator, LeasedCoordinator, RunnerIdentity, Timing
+from ao_runner.coordinators.http.http_coordinator import HttpCoordinator
+from ao_runner.coordinators.http.leased import LeasedCoordinator
+from ao_runner.coordinators.http.registration import RunnerIdentity
+from ao_runner.coordinators.http.transport import Timing
 from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 from ao_runner.coordinators.port import Assignment, Coordinator
 from ao_runner.coordinators.stored_queue import StoreCoordinator

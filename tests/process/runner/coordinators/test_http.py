@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ao_runner.coordinators.http import HttpCoordinator, Timing
-from ao_runner.coordinators.http.transport import Exchange
+from ao_runner.coordinators.http.http_coordinator import HttpCoordinator
+from ao_runner.coordinators.http.transport import Exchange, Timing
 from ao_runner.coordinators.port import (
     Assignment,
     CoordinatorUnavailable,

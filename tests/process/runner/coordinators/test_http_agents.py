@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.coordinators.http import HttpCoordinator, OwnedAgent, RunnerIdentity, load_agents
 from ao_runner.coordinators.http.assignments import MAX_TAR_BYTES, UnusableScript, unpack
-from ao_runner.coordinators.http.registration import UnusableAgent
+from ao_runner.coordinators.http.http_coordinator import HttpCoordinator
+from ao_runner.coordinators.http.registration import OwnedAgent, RunnerIdentity, UnusableAgent, load_agents
 from tests.foreign_coordinator.server import ForeignCoordinator
 from tests.process.runner.coordinators.drivers import IDENTITY, QUICK, the_run
 from tests.process.runner.coordinators.lines import result

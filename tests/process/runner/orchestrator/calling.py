@@ -12,8 +12,7 @@ import httpx2
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
-from ao_runner.coordinators.http import Timing
-from ao_runner.coordinators.http.transport import Exchange
+from ao_runner.coordinators.http.transport import Exchange, Timing
 from ao_runner.orchestrator.coordinator_client import CoordinatorClient, Timeouts
 from ao_runner.orchestrator.serving import OrchestratorServer
 from ao_runner.orchestrator.tools import TOOLS, Caller

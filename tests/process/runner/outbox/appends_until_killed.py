@@ -4,7 +4,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from ao_runner.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.run_events import RunKey
 
 RUNS = ("a", "b", "c")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import RunKey
 
 RUN = RunKey("run_1", 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import RunKey
 from tests.mounting import IN_A_MOUNT_OF_ITS_OWN, require_mounts
 from tests.process.runner.outbox.filling import delivered

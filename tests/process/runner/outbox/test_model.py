@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_runner.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.run_events import RunKey
 from tests.process.runner.outbox.filling import OTHER, RUN, copied, delivered, fresh_folder
 

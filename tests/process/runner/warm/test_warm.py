@@ -101,7 +101,7 @@ def test_a_kept_process_that_died_is_replaced_by_a_resume(tmp_path: Path) -> Non
     async def story(house: House) -> None:
         session = house.session("ses_1")
         await house.perform(session)
-        house.launcher.kept["ses_1"].waiting.child.signal_group(signal.SIGKILL)
+        house.launcher.kept["ses_1"].child.signal_group(signal.SIGKILL)
         await until(lambda: not house.launcher.kept)
 
         text, record = await house.perform(session, "resume")
@@ -173,7 +173,7 @@ def test_a_session_whose_process_no_longer_waits_is_reported_once(tmp_path: Path
         session = house.session("ses_1")
         await house.perform(session)
         if how == "dies":
-            house.launcher.kept["ses_1"].waiting.child.signal_group(signal.SIGKILL)
+            house.launcher.kept["ses_1"].child.signal_group(signal.SIGKILL)
         elif how == "is_retired":
             house.launcher.retire_session("ses_1")
         await until(lambda: bool(left))
@@ -189,7 +189,7 @@ def test_a_session_whose_process_no_longer_waits_is_reported_once(tmp_path: Path
 def test_a_kept_process_leaves_when_nobody_comes_back(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         await house.perform(house.session("ses_1"))
-        child = house.launcher.kept["ses_1"].waiting.child
+        child = house.launcher.kept["ses_1"].child
         await until(lambda: not house.launcher.kept and child.exit_code is not None)
 
         assert child.exit_code == 0
@@ -238,9 +238,9 @@ def test_processes_are_parked_one_after_another_up_to_the_size_of_the_pool(tmp_p
 def test_a_parked_process_that_died_is_not_used(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
-        dead = house.launcher.parked[0].waiting
+        dead = house.launcher.parked[0]
         dead.child.signal_group(signal.SIGKILL)
-        await until(lambda: dead not in [one.waiting for one in house.launcher.parked])
+        await until(lambda: dead not in house.launcher.parked)
 
         text, record = await house.perform(house.session("ses_1"))  # another one may be parked by now
         assert (text, record.exit_code) == ("one", 0)
@@ -262,8 +262,8 @@ def test_a_parked_process_that_speaks_unasked_is_ended(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         order = house.order(house.session("ses_0"), "start", "hi")
         await house.launcher.park_ahead(order)
-        waiting = house.launcher.parked[0].waiting
-        await until(lambda: waiting not in [one.waiting for one in house.launcher.parked])
+        waiting = house.launcher.parked[0]
+        await until(lambda: waiting not in house.launcher.parked)
         await until(lambda: waiting.child.exit_code is not None)
 
     profile = Profile(name="x", executor=str(MINIATURES / "speaks_before_it_is_asked.py"), warm=Warm(size=1))
@@ -288,7 +288,7 @@ def test_a_process_that_left_after_its_run_all_the_same_is_replaced(tmp_path: Pa
             text, _record = await house.perform(session, "resume")
             assert text == "done"
             if kept := house.launcher.kept.get("ses_1"):
-                await until(lambda kept=kept: not kept.waiting.is_there)  # type: ignore[misc]
+                await until(lambda kept=kept: not kept.is_there)  # type: ignore[misc]
 
     profile = Profile(name="x", executor=str(MINIATURES / "promises_to_stay.py"), lifecycle="persistent")
     in_house(tmp_path, profile, story)
@@ -313,7 +313,7 @@ def test_a_process_is_prepared_by_a_line_longer_than_its_pipe(tmp_path: Path) ->
     async def story(house: House) -> None:
         await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
         (parked,) = house.launcher.parked
-        await until(lambda: b"prepared" in parked.waiting.stderr.kept())
+        await until(lambda: b"prepared" in parked.stderr.kept())
 
         text, record = await house.perform(house.session("ses_1"))
 

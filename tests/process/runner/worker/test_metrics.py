@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch, Orders
 from ao_runner.coordinators.stored_queue import StoreCoordinator
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
-from ao_runner.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.worker.delivery import Delivery, deliver_left_behind, end_unended
@@ -71,7 +71,8 @@ def test_events_that_cannot_be_read_for_a_while_are_delivered_afterwards(
         async with StdoutCoordinator(RunDefaults("x", "x", "x"), log.info, stdin, stdout) as coordinator:
             delivery = Delivery(coordinator, outbox, tmp_path, log)
             async with asyncio.TaskGroup() as group:
-                delivery.attach(group, lambda: None, lambda *_: None, delivered, stays)
+                delivery.attach(group)
+                delivery.on_delivered, delivery.stays = delivered, stays
                 with fault(outbox.folder):
                     delivery.wake(KEY)
                     await until(lambda: delivery.unreadable_runs if fault is no_reads else delivery.is_idle)

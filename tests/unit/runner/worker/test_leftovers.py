@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.worker.delivery import end_unended

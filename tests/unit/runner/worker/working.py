@@ -11,7 +11,7 @@ from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.coordinators.stored_queue import StoreCoordinator
-from ao_runner.outbox import Outbox
+from ao_runner.outbox.outbox import Outbox
 from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
