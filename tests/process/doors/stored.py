@@ -19,8 +19,8 @@ TELLER: Final = Path(__file__).parents[2] / "miniatures" / "shows_its_invocation
 PROFILES: Final = ("teller", "other")
 
 RUN_COLUMNS: Final = (
-    "mode", "parameters", "contract", "profile", "timeout_seconds", "metadata", "model_script", "requires", "priority",
-    "not_before", "requeue", "parent_session_id", "execution_mode", "input_responses",
+    "mode", "parameters", "contract", "profile", "timeout_seconds", "metadata", "labels", "model_script", "requires",
+    "priority", "not_before", "requeue", "parent_session_id", "execution_mode", "input_responses",
 )  # fmt: skip
 SESSION_COLUMNS: Final = {
     "agent_name": "agent_name",
@@ -59,7 +59,16 @@ NOT_COMPARED: Final = {
     "succeeds": "of a copy",
 }
 """The columns of both tables that no request sets, with the reason."""
-_JSON: Final = {"parameters", "contract", "metadata", "requires", "input_responses", "blueprint", "executor_config"}
+_JSON: Final = {
+    "parameters",
+    "contract",
+    "metadata",
+    "labels",
+    "requires",
+    "input_responses",
+    "blueprint",
+    "executor_config",
+}
 
 
 def prepare(home: Path, settings: Mapping[str, Any] = MappingProxyType({}), host: str | None = None) -> None:
@@ -79,9 +88,9 @@ def prepare(home: Path, settings: Mapping[str, Any] = MappingProxyType({}), host
     with StorePlace(home).open() as store:
         for name, document in AGENTS.items():
             (work / f"{name}.json").write_text(json.dumps(document))
-            store.put_agent(StoredAgent(name, {**document, **settings}, "active", AT, AT))
+            store.agents.put(StoredAgent(name, {**document, **settings}, "active", AT, AT))
         for name, schema in NAMED.items():
-            store.put_schema(NamedSchema(name, "", schema, AT))
+            store.schemas.put(NamedSchema(name, "", schema, AT))
         for session_id, agent in {**SESSIONS, **dict.fromkeys((UNBOUND, PARENT, SIMULATED), "plain")}.items():
             bound = None if session_id == UNBOUND else f"bound-{session_id}"
             names = ("teller", str(TELLER), str(work))
@@ -90,8 +99,8 @@ def prepare(home: Path, settings: Mapping[str, Any] = MappingProxyType({}), host
                 is_simulated=session_id == SIMULATED,
             )  # fmt: skip
             run = Run(f"first-{session_id}", session_id, "start", {"prompt": "First", "topic": "first"}, AT)
-            store.begin_run(run, "nobody", session)
-            store.end_run(run.run_id, "completed", AT, None)
+            store.runs.begin(run, "nobody", session)
+            store.runs.end(run.run_id, "completed", AT, None)
 
 
 def read_rows(home: Path, after: int = 0) -> dict[int, dict[str, Any]]:
