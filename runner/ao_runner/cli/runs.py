@@ -121,7 +121,7 @@ def _document(state: RunState, waiting: Mapping[str, str]) -> dict[str, object]:
     run = others.pop("run")
     run.pop("model_script")
     added = {"agent_name": others.pop("agent_name"), "waits": waiting.get(state.run.run_id)}
-    return brief({**run, **added, **others})
+    return brief({"run_id": run["run_id"], "session_id": run["session_id"], **run, **added, **others})
 
 
 def _status(state: RunState, owners: Mapping[str, Owner], waiting: Mapping[str, str]) -> str:

@@ -68,6 +68,7 @@ class WorkerArguments(TypedDict):
     outbox_quota: int
     pairs: tuple[str, ...]
     metrics_port: int | None
+    metrics_labels: tuple[str, ...]
     agents: Path | None
     orchestrator: str | None
     drain_at_eof: bool
@@ -156,6 +157,13 @@ class WorkerArguments(TypedDict):
     type=click.IntRange(0, 65535),
     metavar="PORT",
     help="Serve /metrics and /healthz on 127.0.0.1; 0 picks a free port and logs it.",
+)
+@click.option(
+    "--metrics-label",
+    "metrics_labels",
+    multiple=True,
+    metavar="NAME",
+    help="Count ended runs by this label, too, as label_NAME, with at most 100 values. Repeatable.",
 )
 @click.option(
     "--agents",
@@ -306,7 +314,7 @@ def _observers(stack: ExitStack, given: WorkerArguments, host: Host, log: Log) -
     if (provider := stack.enter_context(exported_traces(host.environ, log))) is not None:
         observers.append(Tracing(provider))
     if given["metrics_port"] is not None:
-        observers.append(Metrics(host.profile))
+        observers.append(Metrics(host.profile, given["metrics_labels"]))
     return observers
 
 

@@ -300,7 +300,6 @@ MAX_AHEAD: Final = 100
 IDLE_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 1.0
 MAX_MESSAGE_CHARACTERS: Final = 4000
-MAX_BYTES_READ_AT_ONCE: Final = 16 * 1024
 
 
 class StdoutCoordinator:
@@ -433,10 +432,8 @@ class StdoutCoordinator:
 
     async def _take_line(self, number: int, line: bytes | LineTooLong) -> None:
         try:
-            if isinstance(line, LineTooLong) or (len(line) <= MAX_BYTES_READ_AT_ONCE and b'"blueprint"' not in line):
-                asked, remarks = read_run_line(line, self._defaults)
-            else:  # the line, or the file that it names, may have megabytes
-                asked, remarks = await asyncio.to_thread(read_run_line, line, self._defaults)
+            # In a thread: the line, or the file that it names, may have megabytes.
+            asked, remarks = await asyncio.to_thread(read_run_line, line, self._defaults)
             self._receive(asked)
             for remark in remarks:
                 self._tell(f"stdin, line {number}: {remark}")

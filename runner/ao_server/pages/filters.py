@@ -23,18 +23,20 @@ class ListFilter:
     agent: str = ""
     profile: str = ""
     text: str = ""
+    label: str = ""
+    """A label as `name=text`."""
     before: int | None = None
 
     @property
     def is_set(self) -> bool:
         """Whether the list shows less than all."""
-        return bool(self.status or self.agent or self.profile or self.text or self.before)
+        return bool(self.status or self.agent or self.profile or self.text or self.label or self.before)
 
     @property
     def query(self) -> str:
         """The filter as the query of an address, with its question mark."""
-        values = {"status": self.status, "agent": self.agent, "profile": self.profile, "text": self.text}
-        given = {name: value for name, value in values.items() if value}
+        names = ("status", "agent", "profile", "text", "label")
+        given = {name: value for name in names if (value := str(getattr(self, name)))}
         if self.before is not None:
             given["before"] = str(self.before)
         return f"?{urlencode(given)}" if given else ""
@@ -53,6 +55,7 @@ class ListFilter:
             statuses=(STATUSES[self.status],) if self.status else (),
             agent=self.agent or None,
             equal={"profile": self.profile} if self.profile else {},
+            labels=dict([self.label.partition("=")[::2]]) if self.label else {},
             text=self.text or None,
             before=self.before,
             limit=ROWS + 1,
@@ -63,9 +66,10 @@ class ListFilter:
 def _filter_of(request: Request) -> ListFilter:
     query = request.query_params
     status, before = query.get("status", ""), query.get("before", "")
-    agent, profile, text = (query.get(name, "").strip()[:MAX_CHARACTERS] for name in ("agent", "profile", "text"))
+    names = ("agent", "profile", "text", "label")
+    agent, profile, text, label = (query.get(name, "").strip()[:MAX_CHARACTERS] for name in names)
     number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
-    return ListFilter(status if status in STATUSES else "", agent, profile, text, number)
+    return ListFilter(status if status in STATUSES else "", agent, profile, text, label, number)
 
 
 Filter = Annotated[ListFilter, Depends(_filter_of)]

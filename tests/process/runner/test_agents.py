@@ -120,6 +120,9 @@ def test_a_schema_is_vetted_once_in_the_runner(tmp_path: Path) -> None:
     script.write_text('{"answers": [{"text": "no"}, {"text": "{\\"n\\": 1}"}]}')
     vetted: list[object] = []
 
+    class Once(Count):
+        """A schema that no other test has had vetted."""
+
     def watch(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code is vetted_document.__code__:
             vetted.append(frame.f_locals["schema"])
@@ -127,9 +130,9 @@ def test_a_schema_is_vetted_once_in_the_runner(tmp_path: Path) -> None:
     threading.setprofile(watch)
     sys.setprofile(watch)
     try:
-        found = echo(tmp_path, profile="scripted", config={"script_file": str(script)}, answer=Count).run("count")
+        found = echo(tmp_path, profile="scripted", config={"script_file": str(script)}, answer=Once).run("count")
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    assert found.value == Count(n=1)
-    assert len([schema for schema in vetted if isinstance(schema, dict) and schema.get("title") == "Count"]) == 1
+    assert found.value == Once(n=1)
+    assert len([schema for schema in vetted if isinstance(schema, dict) and schema.get("title") == "Once"]) == 1

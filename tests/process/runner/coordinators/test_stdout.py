@@ -205,13 +205,20 @@ async def test_a_full_disk_keeps_the_events_for_later() -> None:
 
 async def test_what_was_read_and_not_performed_is_named(tmp_path: Path) -> None:
     told: list[str] = []
-    lines = [b'{"run_id":"run_1"}', b'{"run_id":"run_2"}']
+    is_read = asyncio.Event()
+
+    def tell(sentence: str) -> None:
+        told.append(sentence)
+        is_read.set()
+
+    lines = [b'{"run_id":"run_1"}', b'{"run_id":"run_2"}', b"nonsense"]
     (tmp_path / "runs").write_bytes(b"\n".join(map(with_agent, lines)))
     with (tmp_path / "runs").open() as stdin:
-        async with StdoutCoordinator(DEFAULTS, told.append, stdin.fileno(), 1) as coordinator:
+        async with StdoutCoordinator(DEFAULTS, tell, stdin.fileno(), 1) as coordinator:
             await coordinator.claim(1)
             await coordinator.release(KEY, None)
-    assert told == ["run run_1 was not performed", "run run_2 was not performed"]
+            await is_read.wait()
+    assert told[1:] == ["run run_1 was not performed", "run run_2 was not performed"]
 
 
 async def test_a_stdin_that_cannot_be_read_makes_the_coordinator_unusable(tmp_path: Path) -> None:
