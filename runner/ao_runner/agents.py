@@ -81,6 +81,10 @@ class Agent(CallerTerms, Generic[Value]):
         project_dir: The folder that the agent works in. Default: the current one.
         timeout_seconds: A run is stopped after this time, and fails with `deadline_exceeded`.
         metadata: Passed to the executor.
+        labels: Short texts by name, by which `ao runs --label K=V` finds the runs.
+        output_schema_options: How the schema of the answer is enforced.
+        no_schema: The answer is text, although the blueprint has a default schema.
+        keep_rejected: Store answers that do not fit, for `ao result --attempts`.
         model_script: A script that answers instead of a model, for tests.
         home: The folder where runs are stored. Default: `AO_HOME`, or the user's data folder.
     """
@@ -88,6 +92,9 @@ class Agent(CallerTerms, Generic[Value]):
     blueprint: Path | str | JsonObject
     answer: type[Value] | None = None
     config: JsonObject = field(default_factory=dict)
+    output_schema_options: JsonObject = field(default_factory=dict)
+    no_schema: bool = False
+    keep_rejected: bool = True
     project_dir: Path | str = "."
     model_script: Path | str | None = None
     home: Path | str | None = None
@@ -126,7 +133,8 @@ class Agent(CallerTerms, Generic[Value]):
             ValueError: Nothing was run: the parameters or `config` hold what no invocation can; the text has the place.
             pydantic.ValidationError: The answer fits the blueprint's own schema, but not the model.
         """
-        given = dict(parameters or {}) | ({} if prompt is None else {"prompt": prompt})
+        given: Any = dict(parameters) if isinstance(parameters, Mapping) else parameters or {}
+        given = given if prompt is None else {**given, "prompt": prompt}
         home = self._home()
         asked, profile = self._asked(given, home)
         with (
@@ -174,6 +182,9 @@ class Agent(CallerTerms, Generic[Value]):
             project_dir=str(Path(self.project_dir).absolute()),
             executor_config=self.config,
             output_schema=None if model is None or is_designers else schema_of_class(model, model.__name__),
+            output_schema_options=self.output_schema_options,
+            no_schema=self.no_schema,
+            keep_rejected=self.keep_rejected,
             is_simulated=self.model_script is not None,
             **{one.name: getattr(self, one.name) for one in fields(CallerTerms)} | {"profile": name},
         )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
 from ao_protocol.documents import Blueprint
@@ -14,7 +14,7 @@ from ao_protocol.written import NotInteroperable, check_interoperable
 from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, oddities, understand_blueprint
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS
 from ao_runner.store.agent_table import AgentStatus, StoredAgent
-from ao_runner.store.records import TAG
+from ao_runner.store.records import check_tag
 from ao_runner.store.store import Store
 from ao_server.request_text import LongName
 
@@ -23,7 +23,7 @@ BODY: Final = Path("agent")
 """The name of a document in messages."""
 
 
-Tag = Annotated[str, Field(pattern=f"^(?:{TAG.pattern})$")]
+Tag = Annotated[str, AfterValidator(check_tag)]
 
 
 class Demands(BaseModel):

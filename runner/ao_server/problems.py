@@ -1,7 +1,7 @@
 """Errors as HTTP answers: `{"detail": …}` with a status that says whose fault it is."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 from starlette.routing import Match, Route
 
 from ao_protocol.contracts import Problem
+from ao_protocol.json_path import ROOT
 from ao_protocol.written import NotInteroperable
 from ao_runner.blueprints.loading import InvalidBlueprint
 from ao_runner.coordinators.port import CoordinatorUnavailable, LeaseLost, Refused
@@ -85,12 +86,32 @@ def refusal(status: HTTPStatus, error: str, message: str, **facts: JsonValue) ->
     return HTTPException(status, {"error": error, "message": message, **facts})
 
 
-def refused_run(error: RunRefused) -> tuple[HTTPStatus, JsonValue]:
-    """Return status and detail of a refused request for a run."""
-    detail: dict[str, JsonValue] = {"error": str(error.reason), "message": str(error), **error.facts}
+def in_batch(error: Exception, number: int) -> HTTPException:
+    """Return the refusal of one of several runs, with its place among them."""
+    status, detail = _answer_to(error)
+    place = f"$.runs[{number}]"
+    if not isinstance(detail, dict):
+        return HTTPException(status, f"{place}: {detail}")
+    detail = {**detail, "message": f"{place}: {detail['message']}"}
+    if problems := detail.get("validation_errors"):
+        detail["validation_errors"] = [{**one, "path": place + one["path"].removeprefix(ROOT)} for one in problems]
+    return HTTPException(status, detail)
+
+
+def _answer_to(error: Exception) -> tuple[int, Any]:
+    """Return status and detail of the answer to an error."""
+    if isinstance(error, HTTPException):
+        return error.status_code, error.detail
+    status = next(status for kinds, status in STATUSES if isinstance(error, kinds))
+    if isinstance(error, UnacceptableSchema):
+        message = f"{error.what} is not an acceptable JSON Schema"
+        return status, {"error": "invalid_schema", "message": message, "problems": problems_in(error.problems)}
+    if not isinstance(error, RunRefused):
+        return status, str(error)
+    detail = {"error": str(error.reason), "message": str(error), **error.facts}
     if error.problems:
         detail["validation_errors"] = problems_in(error.problems)
-    return _OF_REASONS.get(error.reason, HTTPStatus.UNPROCESSABLE_ENTITY), detail
+    return _OF_REASONS.get(error.reason, status), detail
 
 
 def problems_in(problems: Sequence[Problem]) -> JsonValue:
@@ -101,9 +122,9 @@ def problems_in(problems: Sequence[Problem]) -> JsonValue:
 def handle_errors(app: FastAPI) -> None:
     """Let an application answer the errors of the runner and of the store with their statuses."""
     app.add_exception_handler(RequestValidationError, _answer_invalid)
-    for kinds, status in STATUSES:
+    for kinds, _ in STATUSES:
         for kind in kinds:
-            app.add_exception_handler(kind, _answer_with(status))
+            app.add_exception_handler(kind, _answer)
     app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, _tell_methods)
 
 
@@ -128,19 +149,7 @@ def _answer_invalid(_request: Request, error: Exception) -> Response:
     return Response(body, HTTPStatus.UNPROCESSABLE_ENTITY, media_type="application/json")
 
 
-def _answer_with(status: HTTPStatus) -> Callable[[Request, Exception], JSONResponse]:
-    def answer(_request: Request, error: Exception) -> JSONResponse:
-        detail: JsonValue = str(error)
-        if isinstance(error, UnacceptableSchema):
-            detail = {
-                "error": "invalid_schema",
-                "message": f"{error.what} is not an acceptable JSON Schema",
-                "problems": problems_in(error.problems),
-            }
-        if isinstance(error, RunRefused):
-            of_run, detail = refused_run(error)
-            return JSONResponse({"detail": detail}, of_run)
-        headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
-        return JSONResponse({"detail": detail}, status, headers)
-
-    return answer
+def _answer(_request: Request, error: Exception) -> JSONResponse:
+    status, detail = _answer_to(error)
+    headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    return JSONResponse({"detail": detail}, status, headers)

@@ -78,6 +78,7 @@ def shown_run(state: RunState, session: Session | None, failure: Failure | None 
         "timeout_at": None,
         "attempt": state.attempt,
         "profile": state.run.profile,
+        "labels": dict(run.labels),
         "priority": state.run.priority,
         "not_before": state.run.not_before,
         "error_type": run.error_type,

@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,16 +11,16 @@ import click
 from pydantic import JsonValue
 
 from ao_protocol.contracts import Problem
-from ao_protocol.contracts.contract import PLACE as OPTIONS_PLACE
 from ao_protocol.documents import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, check_interoperable, decode_text, parse_json
 from ao_runner.blueprints.loading import LoadedBlueprint, load_object, oddities
-from ao_runner.cli.options import RunArguments, split_pair
+from ao_runner.cli.options import RunArguments, split_pair, values_of
 from ao_runner.cli.printing import show_remarks
 from ao_runner.profiles import Profile, with_whole_path
 from ao_runner.runs.submission import Accepted, NewRun, Reason, Reception, RunRefused, accept
+from ao_runner.store.records import CallerTerms
 from ao_runner.store.store import Store
 
 STDIN: Final = "-"
@@ -82,7 +83,7 @@ def required_prompt(prompt: str | None) -> str:
         click.UsageError: The prompt is missing.
     """
     found = _prompt_from_pipe() if prompt is None else _read_prompt(prompt)
-    if not found:
+    if found is None:
         raise click.UsageError(MISSING_PROMPT)
     return found
 
@@ -128,25 +129,20 @@ def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
 
 def new_run(given: RunArguments, **fields: Any) -> NewRun:  # noqa: ANN401  # those that are not options
     """Return the request of a command line: its options, and the fields that the command itself knows."""
-    options: dict[str, JsonValue] = {}
-    for pair in given["output_options"]:
-        key, text = split_pair(pair, "--output-option")
-        try:
-            options[key] = parse_json(text)
-        except NotInteroperable:
-            options[key] = text
-    profile, file = given.get("profile"), given["output_schema"]
+    terms = {one.name: given[one.name] for one in dataclass_fields(CallerTerms)}  # type: ignore[literal-required]
+    if terms["profile"] is not None:
+        terms["profile"] = with_whole_path(terms["profile"])
+    if given["traceparent"] is not None:
+        terms["metadata"] = {"traceparent": given["traceparent"], **terms["metadata"]}
+    file = given["output_schema"]
     return NewRun(
-        profile=None if profile is None else with_whole_path(profile),
         output_schema=None if file is None else load_object(file),
         output_schema_name=given["output_schema_name"],
-        output_schema_options=options,
+        output_schema_options=values_of(given["output_options"], "--output-option"),
         no_schema=given["no_schema"],
         keep_rejected=given["keep_rejected"],
-        timeout_seconds=given["timeout"],
-        labels=given["labels"],
-        metadata={} if given["traceparent"] is None else {"traceparent": given["traceparent"]},
         is_simulated=given["model_script"] is not None,
+        **terms,
         **fields,
     )
 
@@ -171,12 +167,17 @@ def accepted_from(asked: NewRun, given: RunArguments, store: Store, *, is_queued
 
 
 _OPTIONS: Final = {
-    "$.output_schema": "--output-schema",
-    "$.output_schema_name": "--output-schema-name",
-    OPTIONS_PLACE: "--output-option",
-    "$.no_schema": "--no-schema",
-    "$.timeout_seconds": "--timeout",
+    "output_schema": "--output-schema",
+    "output_schema_name": "--output-schema-name",
+    "output_schema_options": "--output-option",
+    "no_schema": "--no-schema",
+    "timeout_seconds": "--timeout",
+    "labels": "--label",
+    "metadata": "--metadata",
+    "requires": "--require",
+    "project_dir": "--project-dir",
 }
+"""The options of a command line by the field of the request that they set."""
 
 
 def _in_options(error: RunRefused) -> str:
@@ -187,6 +188,6 @@ def _in_options(error: RunRefused) -> str:
 
 
 def _as_typed(problem: Problem) -> str:
-    path, dot, name = problem.path.partition(f"{OPTIONS_PLACE}.")
-    option = f"{_OPTIONS[OPTIONS_PLACE]} {name}" if dot else _OPTIONS.get(path)
-    return str(problem) if option is None else f"{option}: {problem.message}"
+    field, _, name = problem.path.removeprefix("$.").partition(".")
+    option = _OPTIONS.get(field.partition("[")[0])
+    return str(problem) if option is None else f"{option} {name}".rstrip() + f": {problem.message}"

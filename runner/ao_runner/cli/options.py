@@ -99,18 +99,17 @@ ORDERED_EXIT_CODE: Final = 10
 """With it, the worker beside a server tells that a person has drained it."""
 
 
-def valid_tags(_ctx: click.Context, _parameter: click.Parameter, tags: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the tags of an option.
+def values_of(pairs: tuple[str, ...], option: str) -> dict[str, Any]:
+    """Return repeated `K=V` as an object. V is JSON, or else text."""
+    from ao_protocol.written import NotInteroperable, parse_json
 
-    Raises:
-        click.BadParameter: One of them has another form.
-    """
-    from ao_runner.store.records import TAG
-
-    for tag in tags:
-        if not TAG.fullmatch(tag):
-            raise click.BadParameter(f"{tag!r} is no tag; expected letters, digits and . _ : / -, at most 128")
-    return tags
+    values: dict[str, Any] = {}
+    for name, text in (split_pair(pair, option) for pair in pairs):
+        try:
+            values[name] = parse_json(text)
+        except NotInteroperable:
+            values[name] = text
+    return values
 
 
 def short_name(profile: str) -> str:
@@ -278,9 +277,10 @@ class RunArguments(TypedDict, total=False):
     keep_rejected: bool
     verify_results: bool
     no_schema: bool
-    timeout: float | None
+    timeout_seconds: float | None
     model_script: Path | None
     labels: dict[str, str]
+    metadata: dict[str, Any]
     traceparent: str | None
     requires: tuple[str, ...]
     priority: int
@@ -302,6 +302,7 @@ def in_utf8(_context: click.Context, _option: click.Parameter, folder: Path) -> 
 
 timeout_option: Final = click.option(
     "--timeout",
+    "timeout_seconds",
     type=Duration(least_seconds=0.001),
     metavar="DURATION",
     help="Stop the run after so many seconds, or after 45m, 12h or 1d.",
@@ -394,6 +395,13 @@ contract_options: Final = together(
     click.option("--no-schema", is_flag=True, help="Ask for free text, although the blueprint has a default schema."),
     keep_rejected_option,
     label_option("Label of the run, to find it by: `ao runs --label K=V`. Repeatable."),
+    click.option(
+        "--metadata",
+        multiple=True,
+        metavar="K=V",
+        callback=lambda _ctx, _parameter, pairs: values_of(pairs, "--metadata"),
+        help="Pass K to the executor, beside the parameters. V is JSON or text. Repeatable.",
+    ),
     click.option("--traceparent", envvar="TRACEPARENT", help="W3C `traceparent` of the caller; also TRACEPARENT."),
 )
 run_options: Final = together(

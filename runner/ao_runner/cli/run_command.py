@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Unpack
 
@@ -143,6 +142,7 @@ def _store_of_this_host(home: Path) -> Iterator[Store]:
 )
 @session_argument
 @prompt_option
+@profile_option("Profile or executor that performs the run, instead of the session's.")
 @contract_options
 @verify_option
 @run_options
@@ -155,25 +155,13 @@ def resume_command(**given: Unpack[RunArguments]) -> None:
         session = store.sessions.find(given["session"])
         prompt = {"prompt": required_prompt(given["prompt"])}
         asked = new_run(given, parameters=prompt, session_id=session.session_id)
-        accepted = accepted_from(asked, given, store)
-        if not Path(session.project_dir).is_dir():
-            raise ProjectFolderGone(session.project_dir)
-        _perform(given, store, accepted, _profile_of(session, given["home"]))
+        profile = _profile_of(session, asked.profile or session.profile, given["home"])
+        _perform(given, store, accepted_from(asked, given, store), profile)
 
 
-@dataclass(eq=False)
-class ProjectFolderGone(RunnerError):
-    """The project folder of a session that shall be continued does not exist."""
-
-    folder: str
-
-    def __str__(self) -> str:
-        return f"the session's project folder {self.folder} does not exist; restore it, or start a new session"
-
-
-def _profile_of(session: Session, home: Path) -> Profile:
-    if session.profile is not None:
-        return load_profile(session.profile, home, os.environ)
+def _profile_of(session: Session, name: str | None, home: Path) -> Profile:
+    if name is not None:
+        return load_profile(name, home, os.environ)
     try:
         path = locate_executor(session.executor_path).path
     except ExecutorNotFound:  # the executable may have moved

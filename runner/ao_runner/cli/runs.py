@@ -122,7 +122,7 @@ def _document(state: RunState, waiting: Mapping[str, WaitReason]) -> dict[str, o
     run.pop("model_script")
     reason = waiting.get(state.run.run_id)
     added = {"agent_name": others.pop("agent_name"), "waits": None if reason is None else reason.text}
-    return brief({**run, **added, **others})
+    return brief({"run_id": run["run_id"], "session_id": run["session_id"], **run, **added, **others})
 
 
 def _status(state: RunState, owners: Mapping[str, Owner], waiting: Mapping[str, WaitReason]) -> str:

@@ -35,7 +35,6 @@ from ao_runner.cli.options import (
     profile_option,
     store_option,
     timeout_option,
-    valid_tags,
 )
 from ao_runner.cli.printing import echo, print_document
 from ao_runner.cli.run_progress import follow_run, show_terminal
@@ -91,7 +90,6 @@ OF_A_NEW_SESSION: Final = {
     "--require",
     "requires",
     multiple=True,
-    callback=valid_tags,
     metavar="TAG",
     help="Only a worker with this tag may perform the run, such as gpu or host:NAME. Repeatable.",
 )

@@ -24,7 +24,6 @@ from ao_runner.cli.options import (
     keep_rejected_option,
     split_pair,
     store_option,
-    valid_tags,
     wants_colour,
 )
 from ao_runner.cli.printing import echo
@@ -41,7 +40,7 @@ from ao_runner.runs.run_request import StopRequests, bare_environment, on_signal
 from ao_runner.runs.submission import DEFAULT_EXECUTORS
 from ao_runner.store.opening import LOCAL, StorePlace
 from ao_runner.store.ownership import EVERY_PROFILE, REMOTE, host_name, own_runs
-from ao_runner.store.records import Offer
+from ao_runner.store.records import Offer, check_tag
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host, order_ahead
 from ao_runner.worker.claiming import raise_descriptor_limit
@@ -72,6 +71,7 @@ class WorkerArguments(TypedDict):
     outbox_quota: int
     pairs: tuple[str, ...]
     metrics_port: int | None
+    metrics_labels: tuple[str, ...]
     agents: Path | None
     orchestrator: str | None
     drain_at_eof: bool
@@ -130,7 +130,7 @@ class WorkerArguments(TypedDict):
     "--tag",
     "tags",
     multiple=True,
-    callback=valid_tags,
+    callback=lambda _ctx, _parameter, tags: _valid_tags(tags),
     metavar="TAG",
     help="Offer a tag to runs that demand it; host:NAME, with AO_HOST or the machine's name, is always offered."
     " Repeatable.",
@@ -160,6 +160,13 @@ class WorkerArguments(TypedDict):
     type=click.IntRange(0, 65535),
     metavar="PORT",
     help="Serve /metrics and /healthz on 127.0.0.1; 0 picks a free port and logs it.",
+)
+@click.option(
+    "--metrics-label",
+    "metrics_labels",
+    multiple=True,
+    metavar="NAME",
+    help="Count ended runs by this label, too, as label_NAME, with at most 100 values. Repeatable.",
 )
 @click.option(
     "--agents",
@@ -196,6 +203,13 @@ def worker_command(**given: Unpack[WorkerArguments]) -> None:
         sys.exit(ORDERED_EXIT_CODE)
     ended = 130 if left.cancelled_runs else 75 if left.undelivered_runs else 64 if left.refused_lines else 0
     sys.exit(ended)
+
+
+def _valid_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(map(check_tag, tags))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 async def _work(given: WorkerArguments) -> ExitSummary:
@@ -303,7 +317,7 @@ def _observers(stack: ExitStack, given: WorkerArguments, host: Host, log: Log) -
     if (provider := stack.enter_context(exported_traces(host.environ, log))) is not None:
         observers.append(Tracing(provider))
     if given["metrics_port"] is not None:
-        observers.append(Metrics(host.profile))
+        observers.append(Metrics(host.profile, given["metrics_labels"]))
     return observers
 
 

@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Any, Final, Self
 
-from pydantic import AfterValidator, ValidationError
+from pydantic import ValidationError
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Envelope, Event
@@ -27,14 +27,12 @@ from ao_protocol.framing import (
     EndedMidLine,
     LineSplitter,
     LineTooLong,
-    NotIJson,
-    decode_object,
     encode_line,
     is_identifier,
 )
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import Identifier, JsonObject, Name, WireModel, problems_of
-from ao_protocol.written import NotInteroperable, check_name, decode_text, parse_json
+from ao_protocol.written import NotInteroperable, decode_text, parse_json
 from ao_runner.blueprints.loading import (
     MAX_REMARKS,
     InvalidBlueprint,
@@ -178,7 +176,6 @@ class RunDefaults:
     executor_name: str
     executor_path: str
     project_dir: str
-    blueprint: JsonObject | None = None
     attempt: int = 1
     """The number of every attempt. With another number the same ids can be piped in again, with the same home."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -192,8 +189,8 @@ class RunLine(AskedInJson):
     blueprint: JsonObject | Name | None = None
     parameters: JsonObject = {}
     prompt: str | None = None
-    run_id: Annotated[Identifier, AfterValidator(check_name)] | None = None
-    session_id: Annotated[Identifier, AfterValidator(check_name)] | None = None
+    run_id: str | None = None
+    session_id: str | None = None
     executor_session_id: Identifier | None = None
     project_dir: Name | None = None
 
@@ -227,9 +224,10 @@ def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Ass
     if isinstance(line, LineTooLong):
         raise InvalidRunLine(str(line), error_type=ErrorType.INVOCATION_TOO_LARGE)
     try:
-        document = decode_object(line)
-        parse_json(decode_text(line), MAX_DEPTH - 1)  # which refuses half of a surrogate pair
-    except (NotIJson, NotInteroperable) as error:
+        document = parse_json(decode_text(line), MAX_DEPTH - 1)
+        if not isinstance(document, dict):
+            raise NotInteroperable(f"found a {type(document).__name__}")
+    except NotInteroperable as error:
         message = f"{error}, expected a run such as {EXAMPLE}"
         raise InvalidRunLine(message, error_type=ErrorType.INVALID_JSON) from error
     if "cancel" in document:
@@ -280,13 +278,12 @@ def _assignment(asked: RunLine, defaults: RunDefaults) -> tuple[Assignment, list
 
 
 def _blueprint(asked: RunLine, defaults: RunDefaults) -> LoadedBlueprint:
-    document = defaults.blueprint if asked.blueprint is None else asked.blueprint
-    if document is None:
+    if asked.blueprint is None:
         raise InvalidRunLine(f"$.blueprint: missing, expected a run such as {EXAMPLE}")
     try:
-        if isinstance(document, str):
-            return load_blueprint(Path(document), may_wait=False)
-        return understand_blueprint(Path(defaults.project_dir) / "blueprint", document)
+        if isinstance(asked.blueprint, str):
+            return load_blueprint(Path(asked.blueprint), may_wait=False)
+        return understand_blueprint(Path(defaults.project_dir) / "blueprint", asked.blueprint)
     except InvalidBlueprint as error:
         raise InvalidRunLine(f"$.blueprint: {'; '.join(map(str, error.problems))}") from error
     except RunnerError as error:
@@ -298,7 +295,6 @@ MAX_AHEAD: Final = 100
 IDLE_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 1.0
 MAX_MESSAGE_CHARACTERS: Final = 4000
-MAX_BYTES_READ_AT_ONCE: Final = 16 * 1024
 
 
 class StdoutCoordinator(Coordinator):
@@ -418,10 +414,8 @@ class StdoutCoordinator(Coordinator):
 
     async def _take_line(self, number: int, line: bytes | LineTooLong) -> None:
         try:
-            if isinstance(line, LineTooLong) or (len(line) <= MAX_BYTES_READ_AT_ONCE and b'"blueprint"' not in line):
-                asked, remarks = read_run_line(line, self._defaults)
-            else:  # the line, or the file that it names, may have megabytes
-                asked, remarks = await asyncio.to_thread(read_run_line, line, self._defaults)
+            # In a thread: the line, or the file that it names, may have megabytes.
+            asked, remarks = await asyncio.to_thread(read_run_line, line, self._defaults)
             self._receive(asked)
             for remark in remarks:
                 self._tell(f"stdin, line {number}: {remark}")

@@ -6,14 +6,16 @@ A failure is a result `{"error": …}`, which the agent reads like any other res
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
-from pydantic import BaseModel, BeforeValidator, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from ao_protocol.wire import JsonObject
 from ao_runner.orchestrator.coordinator_client import CoordinatorClient, ToolRefused, objects_in, path_of
+from ao_runner.runs.submission import AskedInJson
 
 MAX_PARAMETERS_CHARACTERS: Final = 100_000
 MAX_RESULT_CHARACTERS: Final = 50_000
@@ -22,7 +24,7 @@ BLUEPRINT_FIELDS: Final[Mapping[str, JsonValue]] = {
     "name": None, "description": "", "type": "autonomous", "tags": [], "parameters_schema": None,
 }  # fmt: skip
 SESSION_FIELDS: Final = ("session_id", "status", "agent_name", "created_at", "last_resumed_at")
-_CONTRACT: Final = {"output_schema", "output_schema_name", "output_schema_options"}
+_OBJECTS: Final = {"parameters", "output_schema", "output_schema_options", "metadata", "labels"}
 _VALIDATION: Final = ("validated_output", "schema_validation")
 _ENDED_WELL: Final = frozenset({"finished", "idle"})
 
@@ -38,14 +40,15 @@ class Caller:
     """Set when the caller no longer waits for the response."""
 
 
-def _read(value: object) -> object:
-    """Return the value of a JSON text: models often write an object as a string."""
-    if not isinstance(value, str):
+def _read(value: Any) -> Any:  # noqa: ANN401  # arguments
+    """Return arguments with objects in place of their JSON texts: models often write an object as a string."""
+    if not isinstance(value, dict):
         return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+    found = dict(value)
+    for name in _OBJECTS & value.keys():
+        with suppress(ValueError, TypeError, RecursionError):  # it is an object already, or no JSON
+            found[name] = json.loads(value[name])
+    return found
 
 
 class _NoArguments(BaseModel):
@@ -56,12 +59,14 @@ class _OfSession(BaseModel):
     session_id: str
 
 
-class _NewRun(BaseModel):
-    parameters: Annotated[dict[str, Any], BeforeValidator(_read)]
+class _NewRun(AskedInJson):
+    model_config = ConfigDict(extra="forbid")
+
+    profile: ClassVar[None] = None  # type: ignore[misc]  # an agent may not choose who performs a run
+    parameters: dict[str, Any]
     mode: str = "sync"
-    output_schema: Annotated[dict[str, Any] | None, BeforeValidator(_read)] = None
-    output_schema_name: str | None = None
-    output_schema_options: Annotated[dict[str, Any] | None, BeforeValidator(_read)] = None
+
+    _read_texts = model_validator(mode="before")(_read)
 
 
 class _Start(_NewRun):
@@ -187,7 +192,7 @@ def _run(kind: str, caller: Caller, given: _NewRun) -> JsonObject:
             "use sync, or async_poll and get_agent_session_status"
         )
     run: JsonObject = {"type": kind, "parameters": given.parameters, "execution_mode": given.mode}
-    run |= given.model_dump(include=_CONTRACT, exclude_none=True)
+    run |= given.model_dump(include=set(AskedInJson.model_fields), exclude_unset=True, exclude_none=True)
     run |= {"parent_session_id": caller.session_id} if caller.session_id is not None else {}
     return run | ({"additional_demands": caller.demands} if caller.demands else {})
 
@@ -227,6 +232,11 @@ _ABOUT_RUNS: Final = """\
         does not match; without it, the agent's own schema applies, if it has one
     output_schema_name: Name of a schema that the server knows, instead of output_schema (optional)
     output_schema_options: How the schema is enforced (optional), for example {"max_retries": 2}
+    no_schema: true asks for free text, although the agent has a default schema (optional)
+    keep_rejected: false does not store answers that do not match the schema (optional)
+    timeout_seconds: The most that the run may take (optional)
+    labels: Short texts by name, by which people find the run (optional), for example {"team": "docs"}
+    metadata: Facts for the executor (optional)
 
 Returns:
     sync: {"session_id": "...", "result_text": "...", "result_data": ...}; with a schema also "validated_output" and

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ao_protocol.contracts import AgentResponseFormat, OutputContract, Strategy
+from ao_protocol.contracts import AgentResponseFormat, OutputContract, SchemaSource, Strategy
+from ao_protocol.contracts.contract import Demand, demand_of
 from ao_protocol.documents import (
     Blueprint,
     Description,
@@ -44,8 +45,21 @@ from ao_runner.blueprints.placeholders import (
 )
 from ao_runner.profiles import InputWait, profile_environment, waiting_problem
 from ao_runner.runs.run_request import ReadyRun, RunRequest, control_of, invocation_of, refused
-from ao_runner.runs.submission import demand_on
-from ao_runner.store.records import Session
+from ao_runner.store.records import Run, Session
+
+
+def demand_on(run: Run, blueprint: Blueprint) -> Demand:
+    """Return the whole demand on the answer of a stored run: the recorded one, and that of its agent's designer."""
+    record = run.contract or {}
+    schema, options = record.get("schema"), record.get("options")
+    is_callers = isinstance(schema, dict) and record.get("source") in {SchemaSource.INLINE, SchemaSource.NAMED}
+    source = SchemaSource.NAMED if record.get("source") == SchemaSource.NAMED else SchemaSource.INLINE
+    return demand_of(
+        blueprint,
+        schema if is_callers and isinstance(schema, dict) else None,
+        source,
+        options if isinstance(options, dict) else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

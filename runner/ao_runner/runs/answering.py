@@ -148,6 +148,7 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
         parameters={},
         started_at=timestamp(),
         status="queued",
+        not_before=None,
         ended_at=None,
         error_type=None,
         input_responses=[{"request_id": one.request_id, **_response(one.answer or {})} for one in requests],

@@ -32,13 +32,13 @@ from ao_protocol.framing import MAX_IDENTIFIER_BYTES, MAX_INVOCATION_BYTES, is_i
 from ao_protocol.inputs import PROMPT_SCHEMA, ParametersInvalid, check_against
 from ao_protocol.json_path import below
 from ao_protocol.wire import JsonObject, Name, Seconds, problems_of
-from ao_protocol.written import check_interoperable
+from ao_protocol.written import check_interoperable, check_name
 from ao_runner.blueprints.loading import LoadedBlueprint, understand_blueprint
 from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.discovery import Executor, ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import InvalidProfile, ProfileNotFound, load_profile
-from ao_runner.store.records import OPEN_STATUSES, Run, RunTerms, Session, timestamp
+from ao_runner.store.records import OPEN_STATUSES, Run, RunTerms, Session, check_tag, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowDamaged
 
@@ -83,8 +83,6 @@ class NewRun(RunTerms):
     run_id: str | None = None
     executor_session_id: str | None = None
     """The executor's own id of a session that another coordinator knows: the run resumes it."""
-    created_at: str | None = None
-    """When such a session was created."""
     project_dir: str | None = None
     """The folder that the agent works in; by default that of the place where the request arrives."""
     executor_config: JsonObject = field(default_factory=dict)
@@ -150,12 +148,11 @@ class Reason(StrEnum):
 
     OWN_PARENT = "own_parent"
     PARENT_NOT_FOUND = "parent_not_found"
-    INVALID_SESSION_ID = "invalid_session_id"
     SESSION_EXISTS = "session_exists"
+    NO_FOLDER = "no_folder"
     STATELESS = "procedural_agent_no_resume"
     PARAMETERS = "parameter_validation_failed"
-    TIMEOUT = "invalid_timeout"
-    LABELS = "invalid_labels"
+    FIELD = "invalid_field"
     TWO_SCHEMAS = "two_schemas"
     OPTIONS = "invalid_options"
     CONTRACT = "contract_refused"
@@ -178,6 +175,12 @@ class RunRefused(RunnerError):
         return self.message
 
 
+def _refused(reason: Reason, place: str, message: str) -> RunRefused:
+    """Return the refusal of one field; `place` is its path in the request."""
+    problem = Problem(place, message)
+    return RunRefused(reason, str(problem), [problem])
+
+
 def new_run_id() -> str:
     """Return a unique run id."""
     return f"run_{secrets.token_hex(8)}"
@@ -198,14 +201,7 @@ def accept(asked: NewRun, at: Reception) -> Accepted:
         UnacceptableSchema: The schema is not acceptable.
         NotInteroperable: A document holds what no invocation can.
     """
-    for name in ("parameters", "metadata", "executor_config", "output_schema", "output_schema_options"):
-        if document := getattr(asked, name):
-            check_interoperable(document, place=f"$.{name}")
-    seconds = asked.timeout_seconds
-    if seconds is not None and not (isinstance(seconds, float | int) and 0 < seconds < math.inf):
-        problem = Problem("$.timeout_seconds", f"expected a number of seconds greater than 0, found {seconds!r}")
-        raise RunRefused(Reason.TIMEOUT, str(problem), [problem])
-    _check_labels(asked.labels)
+    _check_fields(asked)
     _check_parent(asked, at)
     if asked.blueprint is None:
         session = _session_to_continue(asked, at)
@@ -214,6 +210,9 @@ def accept(asked: NewRun, at: Reception) -> Accepted:
         session = _new_session(asked, asked.blueprint, at)
         blueprint = asked.blueprint.blueprint
     is_new = asked.blueprint is not None and asked.executor_session_id is None
+    if not at.is_queued and at.store is not None and not Path(session.project_dir).is_dir():
+        message = f"{session.project_dir} is not a directory; restore it, or start a new session elsewhere"
+        raise _refused(Reason.NO_FOLDER, "$.project_dir", message)
     if at.is_queued:
         _check_parameters(blueprint.parameters_schema if is_new else None, asked, blueprint)
     record, contract = _answer_asked_for(asked, blueprint, at)
@@ -234,18 +233,37 @@ def accept(asked: NewRun, at: Reception) -> Accepted:
     return Accepted(session, run, is_new, attempts)
 
 
+def _check_fields(asked: NewRun) -> None:
+    for name in ("parameters", "metadata", "labels", "executor_config", "output_schema", "output_schema_options"):
+        value, place = getattr(asked, name), f"$.{name}"
+        check_interoperable(value, place=place)
+        if not isinstance(value, dict | None):
+            raise _refused(Reason.FIELD, place, f"expected an object, found a {type(value).__name__}")
+    for name in ("run_id", "session_id"):
+        if asked.blueprint is not None and (wanted := getattr(asked, name)) is not None:
+            check_name(wanted, place=f"$.{name}: ")
+            if not is_identifier(wanted):
+                raise _refused(Reason.FIELD, f"$.{name}", f"expected at most {MAX_IDENTIFIER_BYTES} bytes as JSON")
+    seconds = asked.timeout_seconds
+    if seconds is not None and not (isinstance(seconds, float | int) and 0 < seconds < math.inf):
+        message = f"expected a valid number of seconds greater than 0, found {seconds!r}"
+        raise _refused(Reason.FIELD, "$.timeout_seconds", message)
+    for number, tag in enumerate(asked.requires):
+        try:
+            check_tag(tag)
+        except ValueError as error:
+            raise _refused(Reason.FIELD, f"$.requires[{number}]", str(error)) from error
+    _check_labels(asked.labels)
+
+
 def _check_labels(labels: Mapping[str, str]) -> None:
     if len(labels) > MAX_LABELS:
-        problem = Problem("$.labels", f"found {len(labels)} labels, expected at most {MAX_LABELS}")
-        raise RunRefused(Reason.LABELS, str(problem), [problem])
+        raise _refused(Reason.FIELD, "$.labels", f"found {len(labels)}, expected at most {MAX_LABELS}")
     for name, text in labels.items():
         if not LABEL.fullmatch(name) or not (isinstance(text, str) and 0 < len(text) <= MAX_LABEL_CHARACTERS):
-            problem = Problem(
-                below("$.labels", name),
-                f"expected a name of letters, digits and . _ / -, at most 63, and a text of 1 to {MAX_LABEL_CHARACTERS}"
-                " characters",
-            )
-            raise RunRefused(Reason.LABELS, str(problem), [problem])
+            most = f"at most 63, and a text of 1 to {MAX_LABEL_CHARACTERS} characters"
+            message = f"expected a name of letters, digits and . _ / -, {most}"
+            raise _refused(Reason.FIELD, below("$.labels", name), message)
 
 
 def _check_parent(asked: NewRun, at: Reception) -> None:
@@ -261,9 +279,6 @@ def _check_parent(asked: NewRun, at: Reception) -> None:
 def _new_session(asked: NewRun, loaded: LoadedBlueprint, at: Reception) -> Session:
     """Return the session that a run begins, or that of another coordinator which this place does not store."""
     wanted = asked.session_id
-    if wanted is not None and not is_identifier(wanted):
-        message = f"session_id: expected at most {MAX_IDENTIFIER_BYTES} bytes as JSON"
-        raise RunRefused(Reason.INVALID_SESSION_ID, message, [Problem("$.session_id", message)])
     if wanted is not None and at.store is not None and at.store.sessions.exists(wanted):
         raise RunRefused(Reason.SESSION_EXISTS, f"Session {shown(wanted)} already exists")
     profile = asked.profile
@@ -273,7 +288,7 @@ def _new_session(asked: NewRun, loaded: LoadedBlueprint, at: Reception) -> Sessi
     assert executor is not None, "a profile or an executor is known"  # noqa: S101
     return Session(
         session_id=wanted or new_session_id(),
-        created_at=asked.created_at or timestamp(),
+        created_at=timestamp(),
         executor_name=executor.name,
         executor_path=str(executor.path),
         project_dir=asked.project_dir or at.project_dir,
@@ -309,25 +324,21 @@ def _session_to_continue(asked: NewRun, at: Reception) -> Session:
         message = "Procedural agents are stateless and cannot be resumed"
         raise RunRefused(Reason.STATELESS, message, facts={"agent_name": session.agent_name})
     is_open = any(run.status in OPEN_STATUSES for run in at.store.runs.of_sessions(session.session_id))
-    if (reason := _why_not_resumable(session, is_open=is_open, has_script=asked.has_script)) is not None:
-        raise RunRefused(Reason.CANNOT_RESUME, f"session {session.session_id} {reason}")
-    return session
-
-
-def _why_not_resumable(session: Session, *, is_open: bool, has_script: bool) -> str | None:
     if session.executor_session_id is None and not is_open:
-        return (
+        reason = (
             f"cannot be resumed: its executor, {session.executor_name}, never announced a session id. "
             "Start a new session with `ao run` or `ao submit`"
         )
-    if session.is_simulated and not has_script:
-        return (
+    elif session.is_simulated and not asked.has_script:
+        reason = (
             "was created with a model script, so a real model does not know it. "
             "Add --model-script FILE, or start a new one with `ao run`"
         )
-    if has_script and not session.is_simulated:
-        return "was created with a real model, so a script cannot continue it. Omit --model-script"
-    return None
+    elif asked.has_script and not session.is_simulated:
+        reason = "was created with a real model, so a script cannot continue it. Omit --model-script"
+    else:
+        return session
+    raise RunRefused(Reason.CANNOT_RESUME, f"session {session.session_id} {reason}")
 
 
 def blueprint_of(session: Session) -> Blueprint:
@@ -373,8 +384,8 @@ def _answer_asked_for(
         record: JsonObject | None = _no_contract(asked, demand)
     else:
         if options and not demand.has_schema and demand.authoritative is None:
-            problem = Problem("$.output_schema_options", "needs an output schema, and there is none")
-            raise RunRefused(Reason.CONTRACT, str(problem), [problem])
+            message = "needs an output schema, and there is none"
+            raise _refused(Reason.CONTRACT, "$.output_schema_options", message)
         try:
             with suppress(InvalidSchema):
                 contract = resolve_contract(demand, at.environ)
@@ -389,14 +400,13 @@ def _answer_asked_for(
 def _schema_asked_for(asked: NewRun, at: Reception) -> tuple[JsonObject | None, SchemaSource, JsonObject]:
     name, schema = asked.output_schema_name, asked.output_schema
     if name is not None and schema is not None:
-        problem = Problem("$.output_schema_name", "contradicts output_schema; expected one of them")
-        raise RunRefused(Reason.TWO_SCHEMAS, str(problem), [problem])
+        raise _refused(Reason.TWO_SCHEMAS, "$.output_schema_name", "contradicts output_schema; expected one of them")
     if name is not None:
         from ao_runner.named_schemas.registry import SchemaRegistry
 
         if at.store is None:
-            problem = Problem("$.output_schema_name", "needs a store of schemas, and there is none; use output_schema")
-            raise RunRefused(Reason.NO_STORE, str(problem), [problem])
+            message = "needs a store of schemas, and there is none; use output_schema"
+            raise _refused(Reason.NO_STORE, "$.output_schema_name", message)
         return SchemaRegistry(at.store).get(name).schema, SchemaSource.NAMED, asked.output_schema_options
     if schema is not None:
         from ao_runner.named_schemas.vetting import vet
@@ -407,12 +417,12 @@ def _schema_asked_for(asked: NewRun, at: Reception) -> tuple[JsonObject | None, 
 
 def _no_contract(asked: NewRun, demand: Demand) -> JsonObject:
     if demand.schema is not None or asked.output_schema_options:
-        problem = Problem("$.no_schema", "asks for free text; omit it, or omit the other options of the output")
+        message = "asks for free text; omit it, or omit the other options of the output"
     elif demand.authoritative is not None:
-        problem = Problem("$.no_schema", "the agent's designer demands a schema of every answer, which always holds")
+        message = "the agent's designer demands a schema of every answer, which always holds"
     else:
         return NO_CONTRACT
-    raise RunRefused(Reason.CONTRACT, str(problem), [problem])
+    raise _refused(Reason.CONTRACT, "$.no_schema", message)
 
 
 def _record_of(demand: Demand, schema_name: str | None, environ: Mapping[str, str]) -> JsonObject | None:
@@ -429,20 +439,6 @@ def _record_of(demand: Demand, schema_name: str | None, environ: Mapping[str, st
     else:
         return None
     return {**record, "options": options_to_send(options, default_options(environ))}
-
-
-def demand_on(run: Run, blueprint: Blueprint) -> Demand:
-    """Return the whole demand on the answer of a stored run: the recorded one, and that of its agent's designer."""
-    record = run.contract or {}
-    schema, options = record.get("schema"), record.get("options")
-    is_callers = isinstance(schema, dict) and record.get("source") in {SchemaSource.INLINE, SchemaSource.NAMED}
-    source = SchemaSource.NAMED if record.get("source") == SchemaSource.NAMED else SchemaSource.INLINE
-    return demand_of(
-        blueprint,
-        schema if is_callers and isinstance(schema, dict) else None,
-        source,
-        options if isinstance(options, dict) else None,
-    )
 
 
 def _check_size(session: Session, run: Run) -> None:
@@ -462,7 +458,13 @@ def repetition_of(run: Run, session: Session) -> NewRun:
     """Return the request that asks the same as a stored run: in a new session if it began one.
 
     Its time, `not_before`, is over, and does not return.
+
+    Raises:
+        RunRefused: It continued a parked run by answers, which count once.
     """
+    if run.input_responses is not None:
+        message = f"run {run.run_id} gave a parked run its answers, which count once; resume its session with a prompt"
+        raise RunRefused(Reason.CANNOT_RESUME, message)
     record = run.contract or {}
     schema, name, options = record.get("schema"), record.get("schema_name"), record.get("options")
     is_new, source = run.mode == "start", record.get("source")

@@ -19,6 +19,7 @@ ExecutionMode = Literal["sync", "async_poll", "async_callback"]
 """Whether the session that asks for a run waits for its end, asks for its status, or is resumed at its end."""
 OPEN_STATUSES: Final[tuple[RunStatus, ...]] = ("queued", "running")
 """The statuses of a run that has not ended."""
+TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
 TAIL_CHARACTERS: Final = 64 * 1024
 """Maximum number of characters to read from the end of a run's last events."""
 
@@ -29,6 +30,17 @@ def _whole_lines(_: str, tail: str) -> tuple[str, ...]:
 
 
 _TAIL: Final[dict[str, object]] = {"codec": Codec("\n".join, _whole_lines)}
+
+
+def check_tag(tag: str) -> str:
+    """Return a tag of a worker, or of a run that demands it.
+
+    Raises:
+        ValueError: It has another form.
+    """
+    if not TAG.fullmatch(tag):
+        raise ValueError(f"{tag!r} is no tag; expected letters, digits and . _ : / -, at most 128")
+    return tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +153,6 @@ class StoredEvent:
     run_id: str
     seq: int
     line: str
-
-
-TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
-"""A tag that a run demands and a worker offers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 
-MOST_PROFILES: Final = 100
+MOST_VALUES: Final = 100
 OTHER: Final = "other"
 SHORT_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 LONG_SECONDS: Final = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
@@ -66,9 +66,14 @@ class Watched:
 
 
 class Metrics(Observer):
-    """The metrics of one worker, on their own registry. `default_profile` is the profile of runs that name none."""
+    """The metrics of one worker, on their own registry.
 
-    def __init__(self, default_profile: str | None = None) -> None:
+    Args:
+        default_profile: The profile of runs that name none.
+        labels: Names of the labels of runs by which ended runs are counted, too.
+    """
+
+    def __init__(self, default_profile: str | None = None, labels: Sequence[str] = ()) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
         registry = self.registry = CollectorRegistry()
@@ -81,7 +86,10 @@ class Metrics(Observer):
             return Histogram(f"ao_worker_{name}_seconds", text, registry=registry, buckets=buckets)
 
         self.runs = counter(
-            "runs", "Runs that ended here, as the coordinator was told.", "outcome", "error_type", "profile"
+            "runs",
+            "Runs that ended here, as the coordinator was told.",
+            *("outcome", "error_type", "profile"),
+            *(f"label_{re.sub('[^A-Za-z0-9]', '_', name)}" for name in labels),
         )
         self.launches = counter("launches", "Runs that ended here, by where their process came from.", "launched")
         self.claims = counter("claims", "Runs assigned to this worker.")
@@ -103,7 +111,8 @@ class Metrics(Observer):
         self.is_reaching = False
         """Whether the last call reached the coordinator."""
         self._default_profile = default_profile or "default"
-        self._profiles: set[str] = set()
+        self._labels = labels
+        self._known: dict[str, set[str]] = {}
 
     def watch(self, watched: Watched) -> None:
         """Read gauges from this worker."""
@@ -139,6 +148,7 @@ class Metrics(Observer):
             status_of(terminal),
             error_type if error_type in {"", *_ERROR_TYPES} else OTHER,
             self.bounded(profile),
+            *(self.bounded(held.assignment.run.labels.get(name, ""), name) for name in self._labels),
         ).inc()
 
     def lease_lost(self, held: HeldRun) -> None:
@@ -150,12 +160,13 @@ class Metrics(Observer):
         self.is_reaching = reaching
         self.up.set(reaching)
 
-    def bounded(self, profile: str) -> str:
-        """Return a profile's name as a label; after the first hundred, one label for all others."""
-        if profile not in self._profiles and len(self._profiles) >= MOST_PROFILES:
+    def bounded(self, value: str, name: str = "") -> str:
+        """Return a profile's name, or the text of a label; after the first hundred, one text for all others."""
+        known = self._known.setdefault(name, set())
+        if value not in known and len(known) >= MOST_VALUES:
             return OTHER
-        self._profiles.add(profile)
-        return profile
+        known.add(value)
+        return value
 
     def collect(self) -> "Iterator[Metric]":
         """Yield the current gauges of the watched worker; between scrapes they cost nothing."""

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ao_protocol.events import Failure, Result
 from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
+from ao_protocol.written import NotInteroperable
+from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.submission import Accepted, NewRun
 from ao_runner.runs.waiting import reasons_to_wait
@@ -20,7 +22,7 @@ from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
-from ao_server.problems import refusal
+from ao_server.problems import in_batch, refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
 from ao_server.shapes import (
@@ -34,7 +36,7 @@ from ao_server.shapes import (
     shown_run,
     terminal_of,
 )
-from ao_server.submission import RunBody, accepted, digest_of
+from ao_server.submission import Hosting, RunBody, accepted, digest_of
 
 routes = APIRouter(prefix="/runs", tags=["Runs"])
 RunId = Annotated[str, Path(max_length=MAX_IDENTIFIER_CHARACTERS), Segment]
@@ -71,18 +73,23 @@ async def create_runs(
     context: Context, response: Response, batch: Batch, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
     """Add several runs to the queue, or none if one of them is refused."""
-    return {"runs": await submitted(context, batch.runs, idempotency_key, response)}
+    return {"runs": await submitted(context, batch.runs, idempotency_key, response, is_batch=True)}
 
 
 async def submitted(
-    context: ServerContext, wanted: Sequence[RunBody | NewRun], key: str | None = None, response: Response | None = None
+    context: ServerContext,
+    wanted: Sequence[RunBody | NewRun],
+    key: str | None = None,
+    response: Response | None = None,
+    *,
+    is_batch: bool = False,
 ) -> list[JsonObject]:
     """Check runs, queue them together, and return the ids and the status of each. A repetition returns them again."""
     bodies = [run for run in wanted if isinstance(run, RunBody)]
     digest = await asyncio.to_thread(lambda: digest_of([run.model_dump(mode="json") for run in bodies]))
 
     def check(store: Store) -> list[JsonObject] | list[Accepted]:
-        return _answer_to(store, key, digest) or [accepted(store, run, context.hosting) for run in wanted]
+        return _answer_to(store, key, digest) or _checked(store, wanted, context.hosting, is_batch=is_batch)
 
     def queue(store: Store, checked: Sequence[Accepted]) -> list[JsonObject]:
         if (known := _answer_to(store, key, digest)) is not None:
@@ -111,6 +118,18 @@ async def submitted(
     return runs
 
 
+def _checked(store: Store, wanted: Sequence[RunBody | NewRun], hosting: Hosting, *, is_batch: bool) -> list[Accepted]:
+    found = []
+    for number, run in enumerate(wanted):
+        try:
+            found.append(accepted(store, run, hosting))
+        except (HTTPException, RunnerError, NotInteroperable) as error:
+            if not is_batch:
+                raise
+            raise in_batch(error, number) from error
+    return found
+
+
 def _answer_to(store: Store, key: str | None, digest: str) -> list[Any] | None:
     if key is None or (found := store.answers.find(key)) is None:
         return None
@@ -129,6 +148,7 @@ class RunQuery(BaseModel):
     profile: str | None = None
     session_id: str | None = None
     parent_session_id: str | None = None
+    label: list[Annotated[str, Field(pattern="^[^=]+=")]] = Field([], description="A label, `name=text`; repeatable.")
     text: str | None = Field(None, description="Part of the parameters, in any case.")
     before: int | None = Field(None, ge=0, le=2**62, description="`next_before` of the page before.")
     limit: int = Field(100, ge=1, le=1000)
@@ -143,6 +163,7 @@ class RunQuery(BaseModel):
             statuses=() if self.status is None else (STORED[self.status],),
             agent=self.agent_name,
             equal={name: value for name, value in names.items() if value is not None},
+            labels=dict(one.split("=", 1) for one in self.label),
             text=self.text,
             before=self.before,
             limit=self.limit,

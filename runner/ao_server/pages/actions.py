@@ -58,7 +58,7 @@ async def act_on_many(
 
 
 @routes.post("/ui/sessions/{session_id}/resume")
-async def resume(context: Context, session_id: SessionId, prompt: Annotated[str, Form()]) -> RedirectResponse:
+async def resume(context: Context, session_id: SessionId, prompt: Annotated[str, Form()] = "") -> RedirectResponse:
     """Add a run that continues a session."""
     parameters = {"prompt": prompt.replace("\r\n", "\n")}
     wanted = RunBody(type="resume_session", session_id=session_id, parameters=parameters)

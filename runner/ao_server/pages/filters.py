@@ -23,6 +23,8 @@ class ListFilter:
     agent: str = ""
     profile: str = ""
     text: str = ""
+    label: str = ""
+    """A label as `name=text`."""
     before: int | None = None
 
     @property
@@ -50,6 +52,7 @@ class ListFilter:
             statuses=(STATUS_NAMES[self.status],) if self.status else (),
             agent=self.agent or None,
             equal={"profile": self.profile} if self.profile else {},
+            labels=dict([self.label.partition("=")[::2]]) if self.label else {},
             text=self.text or None,
             before=self.before,
             limit=ROWS + 1,
@@ -60,9 +63,10 @@ class ListFilter:
 def _filter_of(request: Request) -> ListFilter:
     query = request.query_params
     status, before = query.get("status", ""), query.get("before", "")
-    agent, profile, text = (query.get(name, "").strip()[:MAX_CHARACTERS] for name in ("agent", "profile", "text"))
+    names = ("agent", "profile", "text", "label")
+    agent, profile, text, label = (query.get(name, "").strip()[:MAX_CHARACTERS] for name in names)
     number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
-    return ListFilter(status if status in STATUS_NAMES else "", agent, profile, text, number)
+    return ListFilter(status if status in STATUS_NAMES else "", agent, profile, text, label, number)
 
 
 Filter = Annotated[ListFilter, Depends(_filter_of)]

@@ -46,6 +46,7 @@ class Run(Command):
     command = ("run",)
     lacks = {**NO_QUEUE, **NO_ASKING_SESSION, **OWN_IDS, **NO_RESUME}
     unstored = NOT_OF_PERFORMED
+    performs = True
     not_played = {**NO_AGENT_OF_A_COMMAND, **ASKS_A_MODEL}
 
 
@@ -53,6 +54,7 @@ class Resume(Command):
     command = ("resume",)
     lacks = {**NO_QUEUE, **NO_ASKING_SESSION, **OWN_IDS, **OF_A_SESSION}
     unstored = NOT_OF_PERFORMED
+    performs = True
 
 
 class Submit(Command):
@@ -79,6 +81,7 @@ class Python(Door):
         "output_schema_name": "the answer is a class, whose schema it is",
     }
     unstored = NOT_OF_PERFORMED
+    performs = True
     names = {"agent": "nobody.json", "executor_config": "config"}
     not_played = {**ASKS_A_MODEL, "no agent": "an `Agent` has a blueprint"}
 

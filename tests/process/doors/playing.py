@@ -29,10 +29,7 @@ OF_A_SESSION: Final = dict.fromkeys(("agent", "session_id", "project_dir", "exec
 NO_RESUME: Final = {"session": "a door of its own continues sessions"}
 SERVERS_SCRIPT: Final = {"model_script": "the operator of the server decides that no model is asked"}
 
-NOT_OF_PERFORMED: Final = dict.fromkeys(
-    ("profile", "timeout_seconds", "metadata", "model_script"),
-    "a run that is performed at once has columns of no queue",
-)
+NOT_OF_PERFORMED: Final = {"model_script": "who performs a run at once plays the script, and no worker needs it"}
 NO_AGENT_OF_A_COMMAND: Final = {"no agent": "a command names the file of an agent"}
 ASKS_A_MODEL: Final = {"no profile": "it would start a real model"}
 
@@ -51,6 +48,9 @@ class Door(ABC):
     lacks: ClassVar[Mapping[str, str]] = {}
     unstored: ClassVar[Mapping[str, str]] = {}
     """The columns that its rows do not have."""
+    performs: ClassVar[bool] = False
+    """Whether it performs the run at once. Then the run itself refuses parameters, by its terminal event, and stores
+    that: programs that read events need one."""
     is_stored: ClassVar[bool] = True
     """Whether it leaves rows of a store. If not, the executor shows what it was told."""
     always: ClassVar[Mapping[str, Any]] = {}

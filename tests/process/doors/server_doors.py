@@ -56,7 +56,11 @@ def said(detail: Any) -> str:
 
 
 class Api(OfServer):
-    lacks = {**SERVERS_SCRIPT, "run_id": "the header Idempotency-Key makes a request repeatable"}
+    lacks = {
+        **SERVERS_SCRIPT,
+        "run_id": "the header Idempotency-Key makes a request repeatable",
+        "executor_config": "a client of the server may not widen what an agent may do; its own settings hold",
+    }
 
     def ask(self, server: Served, asked: Mapping[str, Any], folder: Path) -> str | None:
         return posted(server, "/runs", document_of(asked, folder))
@@ -76,7 +80,7 @@ class Dialog(OfServer):
         (
             "session", "session_id", "run_id", "executor_config", "output_schema", "output_schema_options", "no_schema",
             "keep_rejected", "timeout_seconds", "not_before", "requeue", "metadata", "requires", "parent_session_id",
-            "execution_mode", "model_script",
+            "execution_mode", "model_script", "labels",
         ),
         "the form offers what people choose most",
     )  # fmt: skip
@@ -129,9 +133,9 @@ class Mcp(OfServer):
         **SERVERS_SCRIPT,
         "parent_session_id": "the session that calls is the parent",
         "requires": "the client demands tags for all that it starts, by a header",
-        **dict.fromkeys(("priority", "not_before", "requeue", "metadata"), "an agent asks, and the operator decides"),
-        "profile": "an agent asks, and the operator decides",
-        "executor_config": "an agent asks, and the operator decides",
+        **dict.fromkeys(("priority", "not_before", "requeue"), "an agent asks, and the operator decides"),
+        "profile": "an agent may not choose what confines another one",
+        "executor_config": Api.lacks["executor_config"],
     }
     names = {**MEMBERS, "execution_mode": "mode"}
     always = {"execution_mode": "async_poll"}
@@ -161,4 +165,5 @@ class Mcp(OfServer):
 def _tool(asked: Mapping[str, Any], folder: Path) -> tuple[str, dict[str, Any]]:
     document = document_of({name: value for name, value in asked.items() if name != "profile"}, folder)
     tool = "resume_agent_session" if document.pop("type") == "resume_session" else "start_agent_session"
-    return tool, {**document, "mode": document.pop("execution_mode", "async_poll")}
+    mode = document.pop("execution_mode", "async_poll")
+    return tool, {**document, "mode": mode}

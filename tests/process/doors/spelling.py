@@ -26,6 +26,7 @@ OPTIONS: Final = {
     "not_before": "--not-before",
     "requeue": "--requeue-at-reset",
     "metadata": "--metadata",
+    "labels": "--label|labels",
     "requires": "--require",
     "parent_session_id": "--parent-session",
     "execution_mode": "--execution-mode",
@@ -93,8 +94,11 @@ def arguments_of(asked: Mapping[str, Any], folder: Path, files: Files) -> tuple[
         "not_before": lambda value: ["--not-before", value],
         "requeue": lambda _: ["--requeue-at-reset"],
         "metadata": lambda value: (
-            ["--traceparent", TRACE] if value == {"traceparent": TRACE} else ["--metadata", json.dumps(value)]
+            ["--traceparent", TRACE]
+            if value == {"traceparent": TRACE}
+            else [part for name, one in value.items() for part in ("--metadata", f"{name}={json.dumps(one)}")]
         ),
+        "labels": lambda value: [part for name, text in value.items() for part in ("--label", f"{name}={text}")],
         "requires": lambda value: [part for tag in value for part in ("--require", tag)],
         "model_script": lambda value: ["--model-script", files.write("model_script", value)],
     }
@@ -110,6 +114,8 @@ def document_of(asked: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     for name, value in asked.items():
         if name == "requires":
             document["additional_demands"] = {"tags": value}
+        elif name == "requeue":
+            document["requeue_at_reset"] = value
         elif name == "session":
             document["session_id"] = value
         elif name != "agent":

@@ -19,8 +19,8 @@ TELLER: Final = Path(__file__).parents[2] / "miniatures" / "shows_its_invocation
 PROFILES: Final = ("teller", "other")
 
 RUN_COLUMNS: Final = (
-    "mode", "parameters", "contract", "profile", "timeout_seconds", "metadata", "model_script", "requires", "priority",
-    "not_before", "requeue", "parent_session_id", "execution_mode", "input_responses",
+    "mode", "parameters", "contract", "profile", "timeout_seconds", "metadata", "labels", "model_script", "requires",
+    "priority", "not_before", "requeue", "parent_session_id", "execution_mode", "input_responses",
 )  # fmt: skip
 SESSION_COLUMNS: Final = {
     "agent_name": "agent_name",
@@ -59,7 +59,16 @@ NOT_COMPARED: Final = {
     "succeeds": "of a copy",
 }
 """The columns of both tables that no request sets, with the reason."""
-_JSON: Final = {"parameters", "contract", "metadata", "requires", "input_responses", "blueprint", "executor_config"}
+_JSON: Final = {
+    "parameters",
+    "contract",
+    "metadata",
+    "labels",
+    "requires",
+    "input_responses",
+    "blueprint",
+    "executor_config",
+}
 
 
 def prepare(home: Path, settings: Mapping[str, Any] = MappingProxyType({}), host: str | None = None) -> None:

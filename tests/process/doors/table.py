@@ -31,6 +31,7 @@ FIELDS: Final = {
     "not_before": "The earliest time of a claim.",
     "requeue": "Whether a copy is queued at the reset of a usage limit.",
     "metadata": "Facts for the executor.",
+    "labels": "Short texts by name, by which people find runs.",
     "requires": "Tags that the worker must offer.",
     "parent_session_id": "The session that asks.",
     "execution_mode": "How that session learns of the end.",
@@ -94,6 +95,7 @@ USUAL: Final[dict[str, Any]] = {
     "profile": "teller",
     "timeout_seconds": None,
     "metadata": {},
+    "labels": {},
     "model_script": None,
     "requires": [],
     "priority": 0,
@@ -137,12 +139,14 @@ class Refused:
         at: The path of what is wrong, which begins with one of `FIELDS`.
         words: A regular expression that the refusal contains.
         value: A regular expression for the value that is wrong, where it says as much as the path.
+        is_of_the_run: Whether a run that is performed at once refuses it itself, by its terminal event.
     """
 
     asked: Mapping[str, Any]
     at: str
     words: str
     value: str | None = None
+    is_of_the_run: bool = False
 
 
 def start(agent: str = "plain", parameters: Any = None, **more: Any) -> dict[str, Any]:
@@ -235,6 +239,10 @@ ACCEPTED: Final[dict[str, Accepted]] = {
     "metadata": Accepted(
         start(metadata={"ticket": {"id": 7, "note": ODD_TEXT}}), {"metadata": {"ticket": {"id": 7, "note": ODD_TEXT}}}
     ),
+    "labels": Accepted(
+        start(labels={"team": "docs", "area/x": "a=b \U0001f600"}),
+        {"labels": {"team": "docs", "area/x": "a=b \U0001f600"}},
+    ),
     "a parent": Accepted(
         start(parent_session_id=PARENT, execution_mode="async_callback"),
         {"parent_session_id": PARENT, "session_parent": PARENT, "execution_mode": "async_callback"},
@@ -294,6 +302,7 @@ ACCEPTED: Final[dict[str, Accepted]] = {
         of_session(priority=-3, not_before=LONG_AGO, requeue=1, requires=["gpu"]),
     ),
     "a further run with metadata": Accepted(resume(metadata={"a": 1}), of_session(metadata={"a": 1})),
+    "a further run with labels": Accepted(resume(labels={"team": "docs"}), of_session(labels={"team": "docs"})),
     "a further run with a simulated model": Accepted(
         resume(SIMULATED, model_script=SCRIPT), of_session(SIMULATED, model_script=SCRIPT, is_simulated=1)
     ),
@@ -310,14 +319,21 @@ NO_TEXT: Final = "half a surrogate pair"
 REFUSED: Final[dict[str, Refused]] = {
     "an unknown agent": Refused(start("nobody"), "agent", "not found|not exist|No such", "nobody"),
     "an unknown profile": Refused(start(profile="no-such"), "profile", "no profile or executor is called", "no-such"),
-    "parameters that do not fit": Refused(start("writer"), "parameters", "'topic' is a required property"),
-    "a parameter of another type": Refused(
-        start("writer", {"topic": "bees", "words": "many"}), "parameters.words", "'many' is not of type 'integer'"
+    "parameters that do not fit": Refused(
+        start("writer"), "parameters", "'topic' is a required property", is_of_the_run=True
     ),
-    "no prompt": Refused(start(parameters={"a": 1}), "parameters", "'prompt' is a required property"),
-    "an empty prompt": Refused(start(parameters={"prompt": ""}), "parameters.prompt", "'' should be non-empty"),
+    "a parameter of another type": Refused(
+        start("writer", {"topic": "bees", "words": "many"}),
+        "parameters.words", "'many' is not of type 'integer'", is_of_the_run=True,
+    ),
+    "no prompt": Refused(
+        start(parameters={"a": 1}), "parameters", "'prompt' is a required property", is_of_the_run=True
+    ),
+    "an empty prompt": Refused(
+        start(parameters={"prompt": ""}), "parameters.prompt", "'' should be non-empty", is_of_the_run=True
+    ),
     "a prompt that is a number": Refused(
-        start(parameters={"prompt": 1}), "parameters.prompt", "1 is not of type 'string'"
+        start(parameters={"prompt": 1}), "parameters.prompt", "1 is not of type 'string'", is_of_the_run=True
     ),
     "parameters that are a list": Refused(
         start(parameters=[1]), "parameters", "expected an object|valid dictionary|valid object", "list"
@@ -363,13 +379,17 @@ REFUSED: Final[dict[str, Refused]] = {
     "no schema and a schema": Refused(
         start("free", no_schema=True, output_schema=OBJECT), "no_schema", "asks for free text"
     ),
-    "a negative time": Refused(start(timeout_seconds=-1), "timeout_seconds", "greater than 0|x>0"),
-    "no time": Refused(start(timeout_seconds=0), "timeout_seconds", "greater than 0|x>0"),
-    "a time that is a word": Refused(start(timeout_seconds="soon"), "timeout_seconds", "valid (number|float)"),
+    "a negative time": Refused(start(timeout_seconds=-1), "timeout_seconds", "greater than 0|0.001 or more"),
+    "no time": Refused(start(timeout_seconds=0), "timeout_seconds", "greater than 0|0.001 or more"),
+    "a time that is a word": Refused(start(timeout_seconds="soon"), "timeout_seconds", "valid number|0.001 or more"),
     "a time without end": Refused(start(timeout_seconds=float("inf")), "timeout_seconds", "(?i)finite|inf|too large"),
     "a priority that is too high": Refused(start(priority=1001), "priority", "1000"),
     "a tag with a space": Refused(start(requires=["a b"]), "requires", "expected letters, digits", "'a b'"),
-    "a start that is no time": Refused(start(not_before="soon"), "not_before", "neither a time nor a duration"),
+    "a label with a space in its name": Refused(start(labels={"a b": "c"}), "labels", "a name of letters", "a b"),
+    "an empty label": Refused(start(labels={"team": ""}), "labels.team", "a text of 1 to 200 characters"),
+    "a start that is no time": Refused(
+        start(not_before="soon"), "not_before", "neither a time nor a duration|valid datetime"
+    ),
     "a folder that is not there": Refused(
         start(project_dir="@/gone"), "project_dir", "(?i)does not exist|not a directory", "@/gone"
     ),
@@ -392,7 +412,7 @@ REFUSED: Final[dict[str, Refused]] = {
         resume(model_script=SCRIPT), "model_script", "was created with a real model", "ses_plain"
     ),
     "an empty further prompt": Refused(
-        resume(parameters={"prompt": ""}), "parameters.prompt", "'' should be non-empty"
+        resume(parameters={"prompt": ""}), "parameters.prompt", "'' should be non-empty", is_of_the_run=True
     ),
     "a further schema that is none": Refused(resume(output_schema=UNFIT), "output_schema.type", "'text' is not one of"),
     "another further schema than the agent's": Refused(
@@ -402,7 +422,9 @@ REFUSED: Final[dict[str, Refused]] = {
     "a further run by an unknown profile": Refused(
         resume(profile="no-such"), "profile", "no profile or executor is called", "no-such"
     ),
-    "a negative time of a further run": Refused(resume(timeout_seconds=-1), "timeout_seconds", "greater than 0|x>0"),
+    "a negative time of a further run": Refused(
+        resume(timeout_seconds=-1), "timeout_seconds", "greater than 0|0.001 or more"
+    ),
 }  # fmt: skip
 
 REQUESTS: Final[dict[str, Accepted | Refused]] = {**ACCEPTED, **REFUSED}

@@ -11,10 +11,10 @@ import pytest
 
 from ao_runner.runs.answering import find_request, give_answer
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Placement, QueuedRun, Run, Session
+from ao_runner.store.records import Run, Session
 from ao_runner.store.store import Store
 from tests.process.doors.known import COPIES, UNCOPIED
-from tests.process.doors.stored import AT, News, prepare
+from tests.process.doors.stored import AT, RUN_COLUMNS, News, prepare
 from tests.process.doors.table import ACCEPTED, ANSWERED, USUAL
 from tests.process.server.test_lists import asking
 
@@ -28,6 +28,12 @@ CHANGES: Final[dict[str, dict[str, Any]]] = {
     "continuation": {"not_before": None, "mode": "resume", "parameters": {}, "input_responses": GIVEN},
 }
 """By copy: the columns that it has of its own. The time of a first claim is over, or that of the reset."""
+AGENT_OF_NOW: Final[dict[str, dict[str, Any]]] = {
+    "settings of the executor": {"executor_config": {}},
+    "a procedural agent": {"executor_config": {"commands_dir": "@/home"}},
+}
+"""By request: the columns of a run again of an agent that the store knows, which is taken as it is now."""
+NOT_AGAIN: Final = {"an answer": "the answers to a parked run count once"}
 
 Copied = dict[str, dict[str, Any] | None]
 """By request: the row of the copy; None where it was refused."""
@@ -42,19 +48,13 @@ def put(store: Store, name: str, row: dict[str, Any], folder: Path) -> Run:
         config, f"bound_{number}", row["session_profile"], None, bool(row["is_simulated"]), row["session_parent"],
     )  # fmt: skip
     run = Run(
-        f"run_{number}", session.session_id, row["mode"], row["parameters"], AT, "queued", contract=row["contract"],
-        parent_session_id=row["parent_session_id"], execution_mode=row["execution_mode"],
-        input_responses=row["input_responses"],
+        run_id=f"run_{number}", session_id=session.session_id, started_at=AT, status="queued",
+        **{name: row[name] for name in RUN_COLUMNS if name not in {"requires", "requeue"}},
+        requires=tuple(row["requires"]), requeue=bool(row["requeue"]),
     )  # fmt: skip
-    placement = Placement(tuple(row["requires"]), row["priority"], row["not_before"])
     with store.transaction():
         store.sessions.add(session)
-        store.queue.add(
-            QueuedRun(
-                run, row["profile"], row["timeout_seconds"], row["metadata"], row["model_script"], placement,
-                bool(row["requeue"]),
-            )
-        )  # fmt: skip
+        store.queue.add(run)
     return run
 
 
@@ -62,10 +62,11 @@ def again(folder: Path) -> Copied:
     """Run each again from a page of the server."""
     place = StorePlace(folder / "home")
     copies: Copied = {}
+    rows = {name: row for name, row in ROWS.items() if name not in NOT_AGAIN}
 
     async def story() -> None:
         async with asking(place) as client:
-            for name, row in ROWS.items():
+            for name, row in rows.items():
                 with place.open() as store:
                     run = put(store, name, row, folder)
                     store.runs.end(run.run_id, "completed", AT, None)
@@ -108,12 +109,18 @@ def continuation(folder: Path) -> Copied:
 def park(store: Store, run: Run) -> None:
     """End a run because nobody has answered its request."""
     head = {"session_id": run.session_id, "run_id": run.run_id, "seq": 1, "timestamp": AT, "request_id": "ask_1"}
-    asked = {**head, "event_type": "input_requested", "kind": "permission", "title": "May I?", "options": OPTIONS}
+    asked: dict[str, Any] = {
+        **head,
+        "event_type": "input_requested",
+        "kind": "permission",
+        "title": "May I?",
+        "options": OPTIONS,
+    }
     store.write("UPDATE runs SET status = 'running', attempt = 1, has_begun = 1 WHERE run_id = ?", (run.run_id,))
-    store.inputs.note(run.run_id, [json.dumps(asked).encode()])
+    store.inputs.note(run.run_id, asked)
     assert store.inputs.decide(run.run_id, "ask_1", None, AT) is None
-    resolved = {**head, "event_type": "input_resolved", "outcome": "expired", "by": "person"}
-    store.inputs.note(run.run_id, [json.dumps(resolved).encode()])
+    resolved: dict[str, Any] = {**head, "event_type": "input_resolved", "outcome": "expired", "by": "person"}
+    store.inputs.note(run.run_id, resolved)
     store.runs.end(run.run_id, "failed", AT, "input_required")
 
 
@@ -137,7 +144,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Copied]:
 
 
 def expected(kind: str, name: str) -> dict[str, Any]:
-    return {**ROWS[name], **CHANGES[kind]}
+    return {**ROWS[name], **CHANGES[kind], **(AGENT_OF_NOW.get(name, {}) if kind == "again" else {})}
 
 
 def marked(reason: str | None) -> list[pytest.MarkDecorator]:
@@ -150,6 +157,7 @@ def marked(reason: str | None) -> list[pytest.MarkDecorator]:
         pytest.param(kind, name, id=f"{kind}: {name}", marks=marked(UNCOPIED.get((kind, name))))
         for kind in KINDS
         for name in ROWS
+        if kind != "again" or name not in NOT_AGAIN
     ],
 )
 def test_every_run_can_be_copied(copied: Callable[[str], Copied], kind: str, name: str) -> None:

@@ -15,7 +15,7 @@ from tests.process.doors.doors import DOORS
 from tests.process.doors.known import GAPS, KNOWN
 from tests.process.doors.playing import Door, Outcome, Request
 from tests.process.doors.stored import shown_by_an_invocation
-from tests.process.doors.table import ACCEPTED, REQUESTS, USUAL, Accepted, Refused
+from tests.process.doors.table import REQUESTS, USUAL, Accepted, Refused
 
 Play = Callable[[str], dict[str, Outcome]]
 
@@ -91,20 +91,4 @@ def check_refused(door: Door, request: Refused, outcome: Outcome) -> None:
     place = f"(?i:{door.names.get(field, field)})"
     assert re.search(place if request.value is None else f"{place}|{request.value}", outcome.refusal)
     assert rest in outcome.refusal or rest.replace(".", " ", 1) in outcome.refusal  # as in `--output-option retries`
-    assert outcome.row is None
-
-
-@pytest.mark.parametrize(
-    ("door", "column"),
-    [
-        pytest.param(door, column, id=f"{door}: {column}", marks=pytest.mark.xfail(strict=True, reason=reason))
-        for door in DOORS
-        for column, reason in DOORS[door].unstored.items()
-    ],
-)
-def test_a_run_that_is_performed_at_once_is_stored_as_a_queued_one(play: Play, door: str, column: str) -> None:
-    rows = {name: row for name, outcome in play(door).items() if name in ACCEPTED and (row := outcome.row) is not None}
-    assert rows
-    assert {name: row[column] for name, row in rows.items()} == {
-        name: {**USUAL, **ACCEPTED[name].row}[column] for name in rows
-    }
+    assert (outcome.row is not None) == (door.performs and request.is_of_the_run)

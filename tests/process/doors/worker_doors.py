@@ -51,6 +51,8 @@ class Pipe(Door):
         "session": "a pipe keeps no sessions; a line brings the executor's own id along",
         "model_script": "the lines of a pipe are for a real worker",
         "keep_rejected": "nothing is stored of a pipe",
+        "executor_config": "the settings are those of the worker's profile, and its operator's",
+        "output_schema_name": "a pipe has no store of named schemas; a line brings its schema along",
     }
     not_played = {
         "no agent": "a line names an agent",
@@ -141,7 +143,7 @@ class Foreign(Door):
         **dict.fromkeys(
             (
                 "output_schema", "output_schema_name", "output_schema_options", "no_schema", "keep_rejected",
-                "timeout_seconds", "metadata", "profile", "executor_config", "model_script", "session",
+                "timeout_seconds", "metadata", "labels", "profile", "executor_config", "model_script", "session",
             ),
             "the older contract has no such field",
         ),
@@ -154,6 +156,7 @@ class Foreign(Door):
     given: ClassVar = {"profile": "teller"}
     not_played = {
         "no profile": "the profile of the worker, as it says",
+        "no agent": "the agent is the worker's own, which is called like its profile",
         "an unknown agent": "the coordinator knows its agents, and a run without one is a model's",
         "half a surrogate pair": "the coordinator's server refuses the text",
         "a session id that is taken": "the coordinator knows its sessions",

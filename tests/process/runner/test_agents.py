@@ -126,6 +126,9 @@ def test_a_schema_is_vetted_once_in_the_runner(tmp_path: Path) -> None:
     script.write_text('{"answers": [{"text": "no"}, {"text": "{\\"n\\": 1}"}]}')
     vetted: list[object] = []
 
+    class Once(Count):
+        """A schema that no other test has had vetted."""
+
     def watch(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code is vetted_document.__code__:
             vetted.append(frame.f_locals["schema"])

@@ -100,7 +100,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "404: Agent not found: nobody": {"agent_name": "nobody"},
     "output_schema is not an acceptable JSON Schema": {"output_schema": {"type": "text"}},
     "there is no schema 'none'": {"output_schema_name": "none"},
-    "output_schema_options are not valid": {"output_schema": {}, "output_schema_options": {"retries": 1}},
+    "$.output_schema_options.retries: is not known": {"output_schema": {}, "output_schema_options": {"retries": 1}},
     "this client has no session": {"mode": "async_callback"},
 }
 

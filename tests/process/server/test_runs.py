@@ -46,10 +46,34 @@ def test_a_repeated_request_adds_one_run(served: Served) -> None:
     assert len(served.client.get("/runs").json()["runs"]) == 1
 
 
+def test_runs_are_found_by_their_labels(serve: Serve) -> None:
+    server = serve("--no-worker")
+    body = {"type": "start_session", "parameters": {"prompt": "Hi"}}
+    labels = [{"team": "docs", "area": "a=b"}, {"team": "docs"}, {"team": "doc"}, {}]
+    for one in labels:
+        assert server.client.post("/runs", json={**body, "labels": one}).status_code == 201
+
+    def found(*wanted: str) -> list[dict[str, str]]:
+        runs = server.client.get("/runs", params={"label": list(wanted)}).json()["runs"]
+        return [run["labels"] for run in reversed(runs)]
+
+    assert found() == labels
+    assert found("team=docs") == labels[:2]
+    assert found("team=docs", "area=a=b") == labels[:1]
+    assert server.client.get("/runs?label=team").status_code == 422
+    page = server.client.get("/ui/runs", params={"label": "team=docs"}).text
+    assert page.count('class="badge" href="/ui/runs?label=team%3Ddocs"') == 2
+    assert "team=doc<" not in page
+    assert "No run fits" in server.client.get("/ui/runs?label=team").text
+
+
 def test_a_batch_is_queued_whole_or_not_at_all(served: Served) -> None:
     good = {"type": "start_session", "agent_name": "echo", "parameters": {"message": "Hi"}}
     refused = served.client.post("/runs/batch", json={"runs": [good, {**good, "agent_name": "nobody"}]})
-    assert refused.status_code == 404
+    assert (refused.status_code, refused.json()["detail"]) == (404, "$.runs[1]: Agent not found: nobody")
+    unfit = {**good, "parameters": {"times": 1}}
+    refused = served.client.post("/runs/batch", json={"runs": [good, good, {**good, "labels": {"team": ""}}, unfit]})
+    assert [one["path"] for one in refused.json()["detail"]["validation_errors"]] == ["$.runs[2].labels.team"]
     assert served.client.get("/runs").json()["runs"] == []
     added = served.client.post("/runs/batch", json={"runs": [good] * 5}).json()["runs"]
     assert {served.ended(run["run_id"])["status"] for run in added} == {"completed"}

@@ -10,6 +10,7 @@ from ao_protocol.contracts import SchemaSource
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import LoadedBlueprint, understand_blueprint
 from ao_runner.discovery import Executor
+from ao_runner.runs.acceptance import demand_on
 from ao_runner.runs.submission import (
     NewRun,
     Reason,
@@ -17,7 +18,6 @@ from ao_runner.runs.submission import (
     RunRefused,
     accept,
     blueprint_of,
-    demand_on,
     repetition_of,
 )
 from ao_runner.store.records import RunTerms, Session
@@ -46,8 +46,15 @@ def test_a_session_whose_servers_are_known_to_a_worker_only_has_a_valid_blueprin
     [
         ({"parameters": {}}, Reason.PARAMETERS, "$"),
         ({"parameters": {"prompt": ""}}, Reason.PARAMETERS, "$.prompt"),
-        ({"timeout_seconds": -1.0}, Reason.TIMEOUT, "$.timeout_seconds"),
-        ({"timeout_seconds": float("inf")}, Reason.TIMEOUT, "$.timeout_seconds"),
+        ({"timeout_seconds": -1.0}, Reason.FIELD, "$.timeout_seconds"),
+        ({"timeout_seconds": float("inf")}, Reason.FIELD, "$.timeout_seconds"),
+        ({"parameters": ["hi"]}, Reason.FIELD, "$.parameters"),
+        ({"metadata": "trace"}, Reason.FIELD, "$.metadata"),
+        ({"requires": ("gpu", "a b")}, Reason.FIELD, "$.requires[1]"),
+        ({"labels": {"team": "x" * 201}}, Reason.FIELD, "$.labels.team"),
+        ({"labels": {"team": 7}}, Reason.FIELD, "$.labels.team"),
+        ({"labels": {f"l{n}": "x" for n in range(21)}}, Reason.FIELD, "$.labels"),
+        ({"session_id": "\u20ac" * 400}, Reason.FIELD, "$.session_id"),
         ({"output_schema": SCHEMA, "output_schema_name": "x"}, Reason.TWO_SCHEMAS, "$.output_schema_name"),
         ({"output_schema_name": "x"}, Reason.NO_STORE, "$.output_schema_name"),
         ({"output_schema_options": {"max_retries": 1}}, Reason.CONTRACT, "$.output_schema_options"),

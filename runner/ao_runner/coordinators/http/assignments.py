@@ -30,7 +30,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from ao_lifeline.removal import remove_tree
-from ao_protocol.framing import MAX_DEPTH, is_identifier
+from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.version import with_typed_servers
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, check_interoperable
@@ -227,8 +227,6 @@ class OfferedRun:
         """
         known = details.session
         mode = self.mode
-        if not is_identifier(self.session_id):
-            raise UnusableRun("invalid_invocation: session_id is longer than a name may be (SPEC 4.1)")
         parameters = self.document.get("parameters")
         if not isinstance(parameters, dict):
             raise UnusableRun(f"invalid_invocation: parameters are {parameters!r}, expected an object")
@@ -252,7 +250,6 @@ class OfferedRun:
                 run_id=self.run_id,
                 session_id=self.session_id,
                 executor_session_id=str(executor_session_id) if mode == "resume" else None,
-                created_at=_text(known, "created_at"),
                 project_dir=_text(self.document, "project_dir") or _text(known, "project_dir"),
                 executor_config=identity.config | ({} if commands_dir is None else {"commands_dir": commands_dir}),
                 executor=Executor(identity.profile, Path(identity.command)),

@@ -24,7 +24,7 @@ def test_runs_are_listed_the_newest_first_with_what_to_do_for_those_that_wait(wa
     called = waiting("runs")
 
     header, *rows = called.stdout.splitlines()
-    assert header.split() == ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
+    assert header.split() == ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT", "LABELS"]
     assert [row.split()[-1] for row in rows] == ["second", "first", "ran"]
     assert called.stderr == "no worker is running to perform queued runs; start one: ao worker\n"
 
@@ -42,6 +42,16 @@ def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
     assert list(waiting("runs", "--json").document[0]) == [
         "run_id",
         "session_id",
+        "profile",
+        "timeout_seconds",
+        "metadata",
+        "labels",
+        "requires",
+        "priority",
+        "not_before",
+        "requeue",
+        "parent_session_id",
+        "execution_mode",
         "mode",
         "parameters",
         "started_at",
@@ -49,15 +59,9 @@ def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
         "ended_at",
         "error_type",
         "contract",
-        "parent_session_id",
-        "execution_mode",
         "input_responses",
         "agent_name",
         "waits",
-        "requires",
-        "priority",
-        "not_before",
-        "profile",
         "attempt",
         "owner",
         "queued_at",

@@ -137,11 +137,12 @@ class StdoutDriver:
         await self._stack.aclose()
 
     def open(self) -> Coordinator:
-        defaults = RunDefaults("echo", "/bin/ao-echo-exec", "/project", blueprint={"name": "greeter"})
+        defaults = RunDefaults("echo", "/bin/ao-echo-exec", "/project")
         return StdoutCoordinator(defaults, lambda _: None, self.runs_from, self.events_to)
 
     def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
-        self._put({"run_id": run_id, "session_id": session_id, "parameters": {"prompt": prompt}})
+        run = {"run_id": run_id, "session_id": session_id, "parameters": {"prompt": prompt}}
+        self._put({"blueprint": {"name": "greeter"}, **run})
 
     def cancel(self, run_id: str) -> None:
         self._put({"cancel": run_id})

@@ -17,12 +17,22 @@ from tests.odd_values import ODD_VALUES, OddValue
 from tests.process.runner.coordinators.drivers import StdoutDriver
 from tests.process.runner.coordinators.lines import batch, result, said
 
-DEFAULTS = RunDefaults("echo", "/bin/ao-echo-exec", "/project", blueprint={"name": "greeter"})
+DEFAULTS = RunDefaults("echo", "/bin/ao-echo-exec", "/project")
+AGENT = b'"blueprint": {"name": "greeter"}'
 KEY = RunKey("run_1", 1)
 
 
+def with_agent(line: bytes) -> bytes:
+    if b'"blueprint"' in line or line[:1] != b"{":
+        return line
+    return b"{" + AGENT + b"}" if line == b"{}" else b"{" + AGENT + b", " + line[1:]
+
+
 def read_file(path: Path, content: str | bytes, stdout: int = 1) -> tuple[list[Assignment], list[str]]:
-    """Return the runs that stand in a file which stdin is redirected to, and what was told about the rest."""
+    """Return the runs that stand in a file which stdin is redirected to, and what was told about the rest.
+
+    A line that names no agent is completed with one.
+    """
     told: list[str] = []
     runs: list[Assignment] = []
 
@@ -39,7 +49,8 @@ def read_file(path: Path, content: str | bytes, stdout: int = 1) -> tuple[list[A
             assert await coordinator.orders() == Orders(drain=True)
             claiming.cancel()
 
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    lines = (content.encode() if isinstance(content, str) else content).split(b"\n")
+    path.write_bytes(b"\n".join(map(with_agent, lines)))
     with path.open() as file:
         asyncio.run(asyncio.wait_for(story(file.fileno()), 100))
     return runs, told
@@ -67,8 +78,8 @@ def test_a_file_of_runs_is_read_to_its_end_and_then_the_worker_is_to_leave(tmp_p
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("nonsense", "not JSON"),
-        ("[1]", "expected a JSON object, found an array"),
+        ("nonsense", "line 1, column 1: Expecting value"),
+        ("[1]", "found a list, expected a run such as"),
         ('{"parameters": 1}', "$.parameters: input should be a valid dictionary, found 1"),
         ('{"timeout_seconds": -1}', "$.timeout_seconds"),
         ('{"blueprint": "nowhere.yaml"}', "$.blueprint: nowhere.yaml: No such file"),
@@ -76,7 +87,7 @@ def test_a_file_of_runs_is_read_to_its_end_and_then_the_worker_is_to_leave(tmp_p
         ('{"blueprint": {"system_prompt": "x"}}', "$.blueprint: $.name: field required"),
         ('{"run_id": "run_1"}', "run_id 'run_1' stood on an earlier line"),
         ('{"cancel": 7}', "$.cancel: expected a run_id, found 7"),
-        (json.dumps({"run_id": "x" * 513}), "$.run_id: string should have at most 512 characters"),
+        (json.dumps({"run_id": "x" * 513}), "$.run_id: found 513 characters"),
         (r'{"session_id": "a\u0000b"}', "$.session_id: found U+0000 at character 1, expected a name"),
         (r'{"blueprint": {"name": "a\u001b"}}', "$.blueprint: $.name: found U+001B at character 1, expected a name"),
     ],
@@ -194,12 +205,20 @@ async def test_a_full_disk_keeps_the_events_for_later() -> None:
 
 async def test_what_was_read_and_not_performed_is_named(tmp_path: Path) -> None:
     told: list[str] = []
-    (tmp_path / "runs").write_text('{"run_id":"run_1"}\n{"run_id":"run_2"}\n')
+    is_read = asyncio.Event()
+
+    def tell(sentence: str) -> None:
+        told.append(sentence)
+        is_read.set()
+
+    lines = [b'{"run_id":"run_1"}', b'{"run_id":"run_2"}', b"nonsense"]
+    (tmp_path / "runs").write_bytes(b"\n".join(map(with_agent, lines)))
     with (tmp_path / "runs").open() as stdin:
-        async with StdoutCoordinator(DEFAULTS, told.append, stdin.fileno(), 1) as coordinator:
+        async with StdoutCoordinator(DEFAULTS, tell, stdin.fileno(), 1) as coordinator:
             await coordinator.claim(1)
             await coordinator.release(KEY, None)
-    assert told == ["run run_1 was not performed", "run run_2 was not performed"]
+            await is_read.wait()
+    assert told[1:] == ["run run_1 was not performed", "run run_2 was not performed"]
 
 
 async def test_a_stdin_that_cannot_be_read_makes_the_coordinator_unusable(tmp_path: Path) -> None:
@@ -230,7 +249,7 @@ from ao_runner.coordinators.pipe import StdoutCoordinator
 from ao_runner.coordinators.pipe import RunDefaults
 
 async def main():
-    async with StdoutCoordinator(RunDefaults("echo", "/x", "/", blueprint={"name": "a"}), print) as coordinator:
+    async with StdoutCoordinator(RunDefaults("echo", "/x", "/"), print) as coordinator:
         (run,) = await coordinator.claim(10)
         await coordinator.events(EventBatch(run.key, 1, [run.key.run_id.encode()] * 30000))
 
@@ -242,7 +261,7 @@ def test_the_flags_of_a_shared_descriptor_are_left_as_they_are() -> None:
     ours, theirs = os.pipe()
     with subprocess.Popen([sys.executable, "-c", RELAY], stdin=subprocess.PIPE, stdout=theirs) as relay:
         assert relay.stdin is not None
-        relay.stdin.write(b'{"run_id":"run_1"}')
+        relay.stdin.write(with_agent(b'{"run_id":"run_1"}'))
         relay.stdin.close()
         written = 0
         while written < 6 * 30000:

@@ -19,7 +19,7 @@ from ao_runner.store.records import Offer, Run, Session, timestamp
 from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.metrics import (
     MOST_CONNECTIONS,
-    MOST_PROFILES,
+    MOST_VALUES,
     CannotListen,
     Exposition,
     Metrics,
@@ -131,12 +131,22 @@ def test_a_coordinator_that_is_away_is_down_and_one_that_was_not_asked_is_not_up
     assert found["ao_worker_events_delivered_total"] == 0
 
 
+def test_runs_are_counted_by_the_labels_that_the_operator_names(tmp_path: Path) -> None:
+    metrics = Metrics(labels=["team", "cost.centre"])
+    submit(tmp_path, "prints_garbage", labels={"team": "docs", "ticket": "77"})
+    work_off_one(tmp_path, [metrics], lambda inner: WatchedCoordinator(inner, metrics))
+
+    (counted,) = [one for one in samples(exposed(metrics)[1]) if one.startswith("ao_worker_runs_total")]
+    assert "label_cost_centre=,label_team=docs," in counted
+    assert "77" not in counted
+
+
 def test_more_profiles_than_a_hundred_are_counted_together(tmp_path: Path) -> None:
     metrics = Metrics()
 
-    names = {metrics.bounded(f"profile {number}") for number in range(MOST_PROFILES + 50)}
+    names = {metrics.bounded(f"profile {number}") for number in range(MOST_VALUES + 50)}
 
-    assert len(names) == MOST_PROFILES + 1
+    assert len(names) == MOST_VALUES + 1
     assert "other" in names
     assert metrics.bounded("profile 7") == "profile 7"
 

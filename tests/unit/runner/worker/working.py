@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -34,14 +34,16 @@ class _StopAfterOne(Observer):
         self.worker.stop()
 
 
-def submit(home: Path, miniature: str, metadata: JsonObject | None = None) -> None:
+def submit(
+    home: Path, miniature: str, metadata: JsonObject | None = None, labels: Mapping[str, str] | None = None
+) -> None:
     """Put a run of a miniature into the queue."""
     executor = str(MINIATURES / f"{miniature}.py")
     session = Session("ses_1", timestamp(), executor, executor, str(home), {"name": "agent"}, profile=executor)
     with SqliteStore(home) as store:
         store.sessions.add(session)
         run = Run("run_1", "ses_1", "start", {"prompt": "hello"}, timestamp(), "queued")
-        store.queue.add(replace(run, profile=executor, metadata=metadata or {}))
+        store.queue.add(replace(run, profile=executor, metadata=metadata or {}, labels=labels or {}))
 
 
 def work_off_one(
