@@ -137,6 +137,10 @@ def _completing_from(list_names: Callable[["Store"], Mapping[str, str | None]]) 
     """Return a function that completes the names that a store lists."""
 
     def listed(place: "StorePlace") -> Mapping[str, str | None]:
+        from ao_runner.store.store_file import FILE_NAME
+
+        if place.is_local and not (place.home / FILE_NAME).exists():
+            return {}
         with place.open() as store:
             return list_names(store)
 
@@ -167,16 +171,6 @@ def _profiles(place: "StorePlace") -> dict[str, str | None]:
     return {item.name: "broken" if item.profile is None else item.profile.executor for item in found}
 
 
-def _schemas(place: "StorePlace") -> dict[str, str | None]:
-    from ao_runner.named_schemas.registry import SchemaRegistry
-    from ao_runner.store.store_file import FILE_NAME
-
-    if place.is_local and not (place.home / FILE_NAME).exists():
-        return {}
-    with place.open() as store:
-        return {named.name: named.description for named in SchemaRegistry(store).list()}
-
-
 complete_session: Final = _completing_from(_ids)
 complete_open_run: Final = _completing_from(_open_runs)
 complete_asking_run: Final = _completing_from(
@@ -184,7 +178,9 @@ complete_asking_run: Final = _completing_from(
 )
 complete_executor: Final = _completing(_executors)
 complete_profile: Final = _completing(_profiles)
-complete_schema_name: Final = _completing(_schemas)
+complete_schema_name: Final = _completing_from(
+    lambda store: {named.name: named.description for named in store.schemas.all()}
+)
 
 
 def complete_request(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from ao_protocol.events import Event, OutputValidation
 from ao_protocol.lifecycle import note_calls
@@ -27,23 +27,20 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
-Tone = Literal["plain", "dim", "good", "warn", "bad"]
-
-STYLES: Final[dict[Tone, str]] = {"plain": "", "dim": "dim", "good": "green", "warn": "yellow", "bad": "red"}
-TONES: Final[dict[Severity, Tone]] = {
-    "plain": "plain", "dim": "dim", "good": "good", "warning": "warn", "fault": "warn", "error": "bad"
+STYLES: Final[dict[Severity, str]] = {
+    "plain": "", "dim": "dim", "good": "green", "warning": "yellow", "fault": "yellow", "error": "red"
 }  # fmt: skip
 MAX_MESSAGE_LINES: Final = 6
 MAX_SHOWN_ERRORS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProgressLine:
     """A line for a person. The mark at its beginning shows what kind of line it is."""
 
     mark: str
     text: str
-    tone: Tone = "plain"
+    severity: Severity = "plain"
 
 
 class Narrator:
@@ -52,22 +49,21 @@ class Narrator:
     def __init__(self) -> None:
         self._narration = Narration()
 
-    def tell(self, event: Event) -> list[Line]:
+    def tell(self, event: Event) -> list[ProgressLine]:
         """Return the lines for an event; none for an event that is only for programs or for a page with all details."""
         entries = self._narration.receive(event.body)
         return [line for entry in entries if entry.weight == "line" for line in lines_of(entry)]
 
 
-def lines_of(entry: NarrationEntry) -> list[Line]:
+def lines_of(entry: NarrationEntry) -> list[ProgressLine]:
     """Return an entry as lines: the begin of a message, or a sentence and the first of its points."""
-    tone = TONES[entry.severity]
     if entry.kind == "message":
         said = [line for line in plain_text(entry.text).strip().splitlines() if line.strip()]
-        shown = [Line(entry.mark, shorten(line)) for line in said[:MAX_MESSAGE_LINES]]
+        shown = [ProgressLine(entry.mark, shorten(line)) for line in said[:MAX_MESSAGE_LINES]]
         more = len(said) - MAX_MESSAGE_LINES
-        return shown + ([Line(entry.mark, f"… {more} more lines", "dim")] if more > 0 else [])
-    points = [Line(" ", f"  {point}", tone) for point in first_points(entry.points)]
-    return [Line(entry.mark, shorten(entry.sentence), tone), *points]
+        return shown + ([ProgressLine(entry.mark, f"… {more} more lines", "dim")] if more > 0 else [])
+    points = [ProgressLine(" ", f"  {point}", entry.severity) for point in first_points(entry.points)]
+    return [ProgressLine(entry.mark, shorten(entry.sentence), entry.severity), *points]
 
 
 def first_points(points: Sequence[str]) -> list[str]:
@@ -97,16 +93,10 @@ def _silence(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-@dataclass(eq=False)
 class StdoutUnwritable(RunnerError):
     """Events of a run could not be printed, for a reason other than a closed pipe."""
 
     exit_code = 1
-
-    reason: str
-
-    def __str__(self) -> str:
-        return f"stdout cannot be written: {self.reason}. The run is stored; `ao events last` prints its events"
 
 
 class EventLines:
@@ -132,7 +122,10 @@ class EventLines:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._write_all()
         if self._unwritable is not None and kind is None:
-            raise StdoutUnwritable(self._unwritable.strerror or str(self._unwritable)) from self._unwritable
+            told = f"stdout cannot be written: {self._unwritable.strerror or self._unwritable}"
+            raise StdoutUnwritable(
+                f"{told}. The run is stored; `ao events last` prints its events"
+            ) from self._unwritable
 
     @property
     def is_full(self) -> bool:
@@ -219,9 +212,9 @@ class PlainProgress(NeverFull):
 
     def on_note(self, note: str) -> None:
         """Print the note as a line."""
-        self._print(Line("!", note, "warn"))
+        self._print(ProgressLine("!", note, "warning"))
 
-    def _print(self, line: Line) -> None:
+    def _print(self, line: ProgressLine) -> None:
         elapsed = self._clock() - self._began_at
         try:
             echo(f"[{elapsed:6.1f}s] {line.mark} {line.text}".rstrip(), err=True)
@@ -279,12 +272,12 @@ class LiveProgress(PlainProgress):
             self._attempts = body.attempt + body.retries_left
             self._attempt = min(body.attempt + (not body.valid), self._attempts)
 
-    def _print(self, line: Line) -> None:
+    def _print(self, line: ProgressLine) -> None:
         from rich.text import Text
 
-        text = Text(plain_text(f"{line.mark} {line.text}"), style=STYLES[line.tone])
+        text = Text(plain_text(f"{line.mark} {line.text}"), style=STYLES[line.severity])
         try:
-            if line.tone in {"warn", "bad"}:
+            if line.severity in {"warning", "fault", "error"}:
                 self._console.print(text, soft_wrap=True)
             else:
                 self._console.print(text, no_wrap=True, overflow="ellipsis")

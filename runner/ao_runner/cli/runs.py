@@ -47,7 +47,6 @@ from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
 from ao_runner.store.records import LAST, OPEN_STATUSES, Live, LiveRun, Run, RunState, RunStatus, seconds_since
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import RowDamaged, SessionUnknown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -170,10 +169,6 @@ def _row(state: RunState, statuses: Mapping[str, str]) -> list[str]:
     ]
 
 
-class NothingToCancel(RunnerError):
-    """There is no such run, or it cannot be cancelled from here."""
-
-
 @click.command(
     "cancel",
     epilog=examples(
@@ -196,21 +191,21 @@ def cancel_command(runs: tuple[str, ...], place: StorePlace) -> None:
         for run in runs:
             try:
                 echo(_cancel(store, run), err=True)
-            except (NothingToCancel, RowDamaged) as error:
+            except RunnerError as error:
                 refused.append(str(error))
     if refused:
-        raise NothingToCancel("\n".join(refused))
+        raise RunnerError("\n".join(refused))
 
 
 def _cancel(store: Store, wanted: str) -> str:
     """Cancel one run and return what came of it, in a sentence.
 
     Raises:
-        NothingToCancel: it is over, is not there, or somebody else has to do it.
+        RunnerError: it is over, is not there, or somebody else has to do it.
     """
     state = _find(store, wanted)
     if state.queued_at is None and state.run.status == "running":
-        raise NothingToCancel(f"{state.run.run_id} was started by `ao run` or `ao resume`; press Ctrl-C there")
+        raise RunnerError(f"{state.run.run_id} was started by `ao run` or `ao resume`; press Ctrl-C there")
     with store.transaction():
         status = cancel_run(store, state.run)
     if status == "queued":
@@ -219,22 +214,17 @@ def _cancel(store: Store, wanted: str) -> str:
         store.notify()
         again = "will be killed" if state.stop_wanted else "was asked to stop; cancel it again to kill it"
         return f"{state.run.run_id} {again}. Show its result: ao result {state.run.session_id}"
-    raise NothingToCancel(
-        f"{state.run.run_id} has already ended: {status}; `ao result {state.run.session_id}` shows it"
-    )
+    raise RunnerError(f"{state.run.run_id} has already ended: {status}; `ao result {state.run.session_id}` shows it")
 
 
 def _find(store: Store, wanted: str) -> RunState:
-    try:
-        session_id, run_id = store.sessions.resolve(wanted)
-    except SessionUnknown as error:
-        raise NothingToCancel(str(error)) from error
+    session_id, run_id = store.sessions.resolve(wanted)
     if wanted == LAST:
         run_id = store.runs.find_id(session_id, LAST)
     if run_id is None:
         run_id = next((run.run_id for run in store.runs.of_sessions(session_id) if run.status in OPEN_STATUSES), None)
     if run_id is None:
-        raise NothingToCancel(f"session {session_id} has no run that has not ended; `ao result {session_id}` shows it")
+        raise RunnerError(f"session {session_id} has no run that has not ended; `ao result {session_id}` shows it")
     (state,) = store.runs.find(run_id)
     return state
 

@@ -12,13 +12,13 @@ from ao_protocol.documents import Description
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import UnreadableFile, load_object
 from ao_runner.blueprints.placeholders import Scopes, placeholder_problems, resolve_placeholders
+from ao_runner.errors import RunnerError
 from ao_runner.profiles import (
     InvalidProfile,
     Limits,
     Profile,
     ProfileFolderUnreadable,
     ProfileNotFound,
-    ProfileStandsTwice,
     Sandbox,
     list_profiles,
     load_profile,
@@ -204,7 +204,7 @@ def test_a_profile_in_two_files_is_refused(tmp_path: Path) -> None:
     written(tmp_path, "p.yaml", "executor: echo\n")
     written(tmp_path, "p.json", '{"executor": "echo"}')
 
-    with pytest.raises(ProfileStandsTwice, match=r"the profile p is defined in .*p\.yaml and .*p\.json; keep only one"):
+    with pytest.raises(RunnerError, match=r"the profile p is defined in .*p\.yaml and .*p\.json; keep only one"):
         load_profile("p", tmp_path, {})
 
 
