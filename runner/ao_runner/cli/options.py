@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -248,44 +248,8 @@ def profile_option(help_text: str) -> Decorator:
     return click.option("--profile", metavar="NAME|PATH", shell_complete=complete_profile, help=help_text)
 
 
-class RunArguments(TypedDict, total=False):
-    """What the command line gives `run`, `resume` and `submit`; each has some of it.
-
-    Of `blueprint` and `session`, `submit` has one; the other is None.
-    """
-
-    blueprint: Path
-    session: str
-    prompt: str | None
-    pairs: tuple[str, ...]
-    params_file: Path | None
-    config_file: Path | None
-    project_dir: Path
-    executor: str | None
-    profile: str | None
-    model: str | None
-    permission_mode: str | None
-    allowed_tools: tuple[str, ...]
-    settings: tuple[str, ...]
-    output_schema: Path | None
-    output_schema_name: str | None
-    output_options: tuple[str, ...]
-    keep_rejected: bool
-    verify_results: bool
-    no_schema: bool
-    timeout: float | None
-    model_script: Path | None
-    labels: dict[str, str]
-    traceparent: str | None
-    requires: tuple[str, ...]
-    priority: int
-    not_before: str | None
-    requeue: bool
-    wait: bool
-    as_json: bool
-    style: Style | None
-    home: Path
-    store: str
+RunArguments: TypeAlias = dict[str, Any]
+"""The value of each option and argument of `run`, `resume` or `submit`, by its name; each has some of them."""
 
 
 def in_utf8(_context: click.Context, _option: click.Parameter, folder: Path) -> Path:

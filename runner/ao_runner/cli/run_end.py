@@ -1,5 +1,6 @@
 """Show the end of a run: its result on stdout, its failure and the next steps on stderr."""
 
+import time
 from typing import Final
 
 from ao_protocol.errors import ErrorType
@@ -7,7 +8,8 @@ from ao_protocol.events import ErrorInfo, Result, Terminal
 from ao_runner.cli.printing import echo, print_exactly, print_json, shorten
 from ao_runner.cli.run_progress import first_points
 from ao_runner.runs.narration import describe_usage
-from ao_runner.store.records import Session
+from ao_runner.store.records import Run
+from ao_runner.store.store import Store
 
 HINTS: Final[dict[str, str]] = {
     ErrorType.AUTHENTICATION_FAILED: "set the key of its provider, or log in there; `ao executors describe NAME` lists "
@@ -40,8 +42,9 @@ HINTS: Final[dict[str, str]] = {
 MAX_SHOWN_STDERR_LINES: Final = 12
 
 
-def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected_in: str | None = None) -> None:
-    """Show the end of a run, and the next steps. `rejected_in` is the run if it has stored rejected answers."""
+def show_terminal(terminal: Terminal, run: Run, store: Store, began_at: float) -> None:
+    """Show the end of a run of a store, and the next steps; it was begun at `began_at` of the monotonic clock."""
+    session, seconds = store.sessions.find(run.session_id), time.monotonic() - began_at
     if isinstance(terminal, Result):
         show_result(terminal)
         output, attempts = terminal.output, ""
@@ -54,6 +57,7 @@ def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected
         details = [f"completed in {seconds:.1f} s", attempts, describe_usage(terminal.usage)]
         echo(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
     else:
+        rejected_in = store.runs.rejected_in(run.run_id)
         show_failure(terminal.error, terminal.status, seconds, rejected_in, session.executor_name)
     if session.executor_session_id is not None:
         echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
@@ -74,7 +78,7 @@ def show_failure(
     rejected_in: str | None = None,
     executor: str = "NAME",
 ) -> None:
-    """Print a failure and the remedy to stderr; see `show_terminal`."""
+    """Print a failure and the remedy to stderr. `rejected_in` is the run if it has stored rejected answers."""
     took = "" if seconds is None else f" after {seconds:.1f} s"
     echo(
         f"✗ {status}{took}: {shorten(error.type)}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True

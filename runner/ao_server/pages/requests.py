@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from ao_protocol.input_answers import InvalidAnswer, options_of
 from ao_protocol.short_text import Excerpt
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.answers import input_of
+from ao_runner.cli.inputs import input_of
 from ao_runner.runs.answering import value_from
 from ao_runner.store.input_table import StoredRequest
 from ao_server.api.inputs import RequestId, answered_with, found_request
