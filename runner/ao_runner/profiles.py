@@ -68,7 +68,7 @@ class Variables(ProfilePart):
     set: dict[VariableName, EnvironmentValue] = {}
 
 
-class Limits(ProfilePart):
+class ProfileLimits(ProfilePart):
     """The limits of a run. None means not set: the runner's default applies, if there is one."""
 
     timeout_seconds: Seconds | None = None
@@ -139,7 +139,7 @@ class Profile(ProfilePart):
     environment: Variables = Variables()
     secrets: list[VariableName] = []
     """Variables that are also passed, and whose values are never shown."""
-    limits: Limits = Limits()
+    limits: ProfileLimits = ProfileLimits()
     containment: Literal["auto", "cgroup", "lifeline", "process_group"] = "auto"
     """`auto` is the best available one. If the named one is not available, the run is refused."""
     workspace: Literal["none", "worktree", "copy"] = "none"
@@ -186,7 +186,7 @@ class Profile(ProfilePart):
 PARTS: dict[tuple[str, ...], type[ProfilePart]] = {
     (): Profile,
     ("environment",): Variables,
-    ("limits",): Limits,
+    ("limits",): ProfileLimits,
     ("sandbox",): Sandbox,
     ("warm",): Warm,
     ("input",): InputWait,

@@ -46,8 +46,8 @@ from ao_runner.discovery import (
 from ao_runner.processes.spawn import first_line_of, search_path
 from ao_runner.profiles import (
     FoundProfile,
-    Limits,
     Profile,
+    ProfileLimits,
     config_schema_problem,
     list_profiles,
     load_profile,
@@ -247,7 +247,7 @@ def _profile_document(profile: Profile) -> JsonObject:
     return {**written, "missing_variables": [*missing_variables(profile, os.environ)]}
 
 
-def _limits(limits: Limits) -> Iterator[str]:
+def _limits(limits: ProfileLimits) -> Iterator[str]:
     """Yield the limits that are set: `timeout 1800 s`, `max turns 50`, `memory 2 GiB`."""
     for name, value in limits:
         if value is None:

@@ -93,6 +93,19 @@ def _silence(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+@contextmanager
+def _only_progress_is_lost(without_reader: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Let the run go on if stderr cannot be written; call `without_reader` if it is a pipe that nobody reads."""
+    try:
+        yield
+    except BlockingIOError:
+        pass  # the pipe is full; the next line may find room
+    except OSError as error:
+        _silence(sys.stderr)
+        if isinstance(error, BrokenPipeError):
+            without_reader()
+
+
 class StdoutUnwritable(RunnerError):
     """Events of a run could not be printed, for a reason other than a closed pipe."""
 
@@ -188,22 +201,17 @@ class EventLines:
 
     def on_note(self, note: str) -> None:
         """Print the note to stderr."""
-        try:
+        with _only_progress_is_lost():
             echo(f"ao: {note}", err=True)
-        except BlockingIOError:
-            pass
-        except OSError:
-            _silence(sys.stderr)
 
 
 class PlainProgress(NeverFull):
     """The progress of a run as lines of plain text, with the seconds since its start."""
 
-    def __init__(self, stop: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
         self._narrator = Narrator()
-        self._clock = clock
-        self._began_at = clock()
+        self._began_at = time.monotonic()
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the lines for the event."""
@@ -215,26 +223,19 @@ class PlainProgress(NeverFull):
         self._print(ProgressLine("!", note, "warning"))
 
     def _print(self, line: ProgressLine) -> None:
-        elapsed = self._clock() - self._began_at
-        try:
+        elapsed = time.monotonic() - self._began_at
+        with _only_progress_is_lost(self._stop):
             echo(f"[{elapsed:6.1f}s] {line.mark} {line.text}".rstrip(), err=True)
-        except BrokenPipeError:
-            _silence(sys.stderr)
-            self._stop()
-        except BlockingIOError:
-            pass  # the pipe is full; the next line may find room
-        except OSError:
-            _silence(sys.stderr)  # only the progress is lost
 
 
 class LiveProgress(PlainProgress):
     """The progress of a run on a terminal: past events, the message that is being written, and the current activity."""
 
-    def __init__(self, attempts: int | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, attempts: int | None) -> None:
         from rich.live import Live
         from rich.spinner import Spinner
 
-        super().__init__(stop=lambda: None, clock=clock)
+        super().__init__(stop=lambda: None)
         self._attempt, self._attempts = 1, attempts
         self._doing = "starting"
         self._open_tools: dict[str, str] = {}
@@ -252,10 +253,8 @@ class LiveProgress(PlainProgress):
 
     def pause(self) -> None:
         """Draw nothing below the past events, for a prompt."""
-        try:
+        with _only_progress_is_lost():
             self._live.stop()
-        except OSError:
-            _silence(sys.stderr)
 
     def resume(self) -> None:
         """Draw the current activity again."""
@@ -276,13 +275,11 @@ class LiveProgress(PlainProgress):
         from rich.text import Text
 
         text = Text(plain_text(f"{line.mark} {line.text}"), style=STYLES[line.severity])
-        try:
+        with _only_progress_is_lost():
             if line.severity in {"warning", "fault", "error"}:
                 self._console.print(text, soft_wrap=True)
             else:
                 self._console.print(text, no_wrap=True, overflow="ellipsis")
-        except OSError:
-            _silence(sys.stderr)  # the terminal is gone
 
     def _status(self) -> "RenderableType":
         from rich.console import Group
@@ -290,6 +287,6 @@ class LiveProgress(PlainProgress):
 
         doing = f"running {shorten(', '.join(self._open_tools.values()))}" if self._open_tools else self._doing
         attempt = f" · attempt {self._attempt} of {self._attempts}" if self._attempts else ""
-        elapsed = int(self._clock() - self._began_at)
+        elapsed = int(time.monotonic() - self._began_at)
         self._spinner.update(text=Text(f"{doing}{attempt} · {elapsed // 60}:{elapsed % 60:02d}", style="cyan"))
         return Group(*self._writing.lines(self._console), self._spinner)

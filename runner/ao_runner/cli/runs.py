@@ -47,6 +47,7 @@ from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
 from ao_runner.store.records import LAST, OPEN_STATUSES, Live, LiveRun, Run, RunState, RunStatus, seconds_since
 from ao_runner.store.store import Store
+from ao_runner.store.store_errors import RowDamaged, SessionUnknown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -155,6 +156,10 @@ def _row(state: RunState, status: str) -> list[str]:
     ]
 
 
+class NothingToCancel(RunnerError):
+    """A run cannot be cancelled from here."""
+
+
 @click.command(
     "cancel",
     epilog=examples(
@@ -176,21 +181,22 @@ def cancel_command(runs: tuple[str, ...], place: StorePlace) -> None:
         for run in runs:
             try:
                 echo(_cancel(store, run), err=True)
-            except RunnerError as error:
+            except (NothingToCancel, SessionUnknown, RowDamaged) as error:
                 refused.append(str(error))
     if refused:
-        raise RunnerError("\n".join(refused))
+        raise NothingToCancel("\n".join(refused))
 
 
 def _cancel(store: Store, wanted: str) -> str:
     """Cancel one run and return what came of it, in a sentence.
 
     Raises:
-        RunnerError: it is over, is not there, or somebody else has to do it.
+        NothingToCancel: it is over, or somebody else has to do it.
+        SessionUnknown: it is not there.
     """
     state = _find(store, wanted)
     if state.queued_at is None and state.run.status == "running":
-        raise RunnerError(f"{state.run.run_id} was started by `ao run` or `ao resume`; press Ctrl-C there")
+        raise NothingToCancel(f"{state.run.run_id} was started by `ao run` or `ao resume`; press Ctrl-C there")
     with store.transaction():
         status = cancel_run(store, state.run)
     if status == "queued":
@@ -199,7 +205,9 @@ def _cancel(store: Store, wanted: str) -> str:
         store.notify()
         again = "will be killed" if state.stop_wanted else "was asked to stop; cancel it again to kill it"
         return f"{state.run.run_id} {again}. Show its result: ao result {state.run.session_id}"
-    raise RunnerError(f"{state.run.run_id} has already ended: {status}; `ao result {state.run.session_id}` shows it")
+    raise NothingToCancel(
+        f"{state.run.run_id} has already ended: {status}; `ao result {state.run.session_id}` shows it"
+    )
 
 
 def _find(store: Store, wanted: str) -> RunState:
@@ -209,7 +217,7 @@ def _find(store: Store, wanted: str) -> RunState:
     if run_id is None:
         run_id = next((run.run_id for run in store.runs.of_sessions(session_id) if run.status in OPEN_STATUSES), None)
     if run_id is None:
-        raise RunnerError(f"session {session_id} has no run that has not ended; `ao result {session_id}` shows it")
+        raise NothingToCancel(f"session {session_id} has no run that has not ended; `ao result {session_id}` shows it")
     (state,) = store.runs.find(run_id)
     return state
 

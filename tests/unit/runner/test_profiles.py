@@ -15,9 +15,9 @@ from ao_runner.blueprints.placeholders import Scopes, placeholder_problems, reso
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import (
     InvalidProfile,
-    Limits,
     Profile,
     ProfileFolderUnreadable,
+    ProfileLimits,
     ProfileNotFound,
     Sandbox,
     list_profiles,
@@ -41,7 +41,7 @@ def test_the_example_is_read_with_its_paths_and_sizes(tmp_path: Path) -> None:
     profile = load_profile(str(EXAMPLES / "reviews.yaml"), tmp_path, {})
 
     assert (profile.name, profile.executor, profile.tags) == ("reviews", "claude-code", ["reviews"])
-    assert profile.limits == Limits(
+    assert profile.limits == ProfileLimits(
         timeout_seconds=1800, idle_seconds=120, max_turns=50, max_cost_usd=5, memory_bytes=2 * 1024**3, processes=200
     )
     assert profile.warm is not None
@@ -289,7 +289,7 @@ def test_the_page_about_profiles_names_every_field() -> None:
     fields = Profile.model_json_schema(by_alias=True)
     inner = {
         "environment": "Variables",
-        "limits": "Limits",
+        "limits": "ProfileLimits",
         "sandbox": "Sandbox",
         "warm": "Warm",
         "input": "InputWait",
