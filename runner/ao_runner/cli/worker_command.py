@@ -173,8 +173,7 @@ def worker_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
         echo(f"ao: lines of stdin that were no runs: {left.refused_lines}; their failures are on stdout", err=True)
     if left.is_ordered and given["drain_at_eof"] and not left.cancelled_runs:
         sys.exit(ORDERED_EXIT_CODE)
-    ended = 130 if left.cancelled_runs else 75 if left.undelivered_runs else 64 if left.refused_lines else 0
-    sys.exit(ended)
+    sys.exit(130 if left.cancelled_runs else 75 if left.undelivered_runs else 64 if left.refused_lines else 0)
 
 
 async def _work(given: WorkerArguments) -> ExitSummary:
