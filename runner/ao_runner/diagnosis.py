@@ -34,7 +34,7 @@ Verdict = Literal["ok", "note", "problem"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Check:
     """The result of one check."""
 
     about: str
@@ -43,25 +43,25 @@ class Finding:
     advice: str | None = None
 
 
-def examine_machine(place: StorePlace, environ: Mapping[str, str]) -> Iterator[Finding]:
+def examine_machine(place: StorePlace, environ: Mapping[str, str]) -> Iterator[Check]:
     """Check the prerequisites of every run."""
-    yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
-    yield Finding("package", "ok", f"ao-executor-protocol {version('ao-executor-protocol')}, protocol {CURRENT}")
+    yield Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    yield Check("package", "ok", f"ao-executor-protocol {version('ao-executor-protocol')}, protocol {CURRENT}")
     yield from examine_store(place)
     try:
         held = probe(environ)
-        yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
+        yield Check("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
     except UnknownContainment as error:
-        yield Finding("containment", "problem", str(error))
+        yield Check("containment", "problem", str(error))
     if kept := len(list((place.home / WORKSPACES).glob("*.json"))):
         advice = "`ao sessions delete` and `ao sessions prune` remove those of the sessions that they delete"
-        yield Finding("workspaces", "ok", f"{kept} in use or kept below {place.home / WORKSPACES}", advice)
+        yield Check("workspaces", "ok", f"{kept} in use or kept below {place.home / WORKSPACES}", advice)
     if left := find_left_behind(place.home):
         advice = "the next `ao run` or `ao worker` with this home cleans it up"
-        yield Finding("left behind", "note", f"a killed runner left {left}", advice)
+        yield Check("left behind", "note", f"a killed runner left {left}", advice)
 
 
-def examine_store(place: StorePlace) -> Iterator[Finding]:
+def examine_store(place: StorePlace) -> Iterator[Check]:
     """Check the store: the file of this host, or a database and its server."""
     try:
         if not place.is_local:
@@ -70,61 +70,61 @@ def examine_store(place: StorePlace) -> Iterator[Finding]:
         with place.open() as store:
             yield from _file(store)
     except RunnerError as error:
-        yield Finding("home" if place.is_local else "store", "problem", str(error))
+        yield Check("home" if place.is_local else "store", "problem", str(error))
 
 
-def _file(store: Store) -> Iterator[Finding]:
+def _file(store: Store) -> Iterator[Check]:
     store.check()
     sessions, _, _ = store.sessions.all(), store.runs.states(), store.schemas.all()
     home = store.home
     if store.is_writable:
         mode = stat.S_IMODE(home.stat().st_mode)
-        yield Finding("home", "ok", f"{home} can be written, mode {mode:04o}; {len(sessions)} sessions")
+        yield Check("home", "ok", f"{home} can be written, mode {mode:04o}; {len(sessions)} sessions")
     else:
-        yield Finding("home", "problem", f"{home} is read-only", "make it writable, or choose another: --home, AO_HOME")
+        yield Check("home", "problem", f"{home} is read-only", "make it writable, or choose another: --home, AO_HOME")
     for sentence in store.damage:
-        yield Finding("home", "problem", sentence)
+        yield Check("home", "problem", sentence)
 
 
-def _database(place: StorePlace) -> Iterator[Finding]:
+def _database(place: StorePlace) -> Iterator[Check]:
     from ao_runner.store.postgres_operations import layout_at, look
 
     if layout_at(place) == 0:
-        yield Finding("store", "note", f"{place.name} has no tables yet", "create them: ao store init")
+        yield Check("store", "note", f"{place.name} has no tables yet", "create them: ao store init")
         return
     yield from judge_server(place.name, look(place))
 
 
-def judge_server(name: str, state: "ServerState") -> Iterator[Finding]:
+def judge_server(name: str, state: "ServerState") -> Iterator[Check]:
     """Return what the state of a server means for runs."""
-    yield Finding("store", "ok", f"{name}: PostgreSQL {state.version}, layout {state.layout}, {state.workers} workers")
+    yield Check("store", "ok", f"{name}: PostgreSQL {state.version}, layout {state.layout}, {state.workers} workers")
     if state.is_read_only:
         advice = "name its primary, or all servers: postgresql://user@a,b/database?target_session_attrs=read-write"
-        yield Finding("store", "problem", "the server is a standby or read-only, so no run can be stored", advice)
+        yield Check("store", "problem", "the server is a standby or read-only, so no run can be stored", advice)
     if state.missing_partitions:
         missing = ", ".join(state.missing_partitions)
-        yield Finding("store", "problem", f"tables for events are missing: {missing}", "create them: ao store migrate")
+        yield Check("store", "problem", f"tables for events are missing: {missing}", "create them: ao store migrate")
     if abs(state.clock_ahead_seconds) > CLOCK_SECONDS:
         text = f"the clock of the server differs by {state.clock_ahead_seconds:+.1f} s from the clock of this host"
-        yield Finding("store", "note", text, "synchronise both (NTP): hosts write the times of events")
+        yield Check("store", "note", text, "synchronise both (NTP): hosts write the times of events")
     if state.abandoned:
         runs = ", ".join(f"{run_id} on {host}" for run_id, host in state.abandoned)
-        yield Finding("store", "note", f"runs whose worker is gone: {runs}", "a worker or `ao runs` ends them")
+        yield Check("store", "note", f"runs whose worker is gone: {runs}", "a worker or `ao runs` ends them")
 
 
 def examine_executor(
     executor: Executor, description: Description, environ: Mapping[str, str], *, is_needed: bool
-) -> Iterator[Finding]:
+) -> Iterator[Check]:
     """Check the prerequisites of one executor's runs. What is missing is a problem only if it `is_needed`."""
     about = f"executor {executor.name}"
     majors = {SchemaVersion.parse(text).major for text in description.schema_versions}
     if CURRENT.major not in majors:
         spoken = ", ".join(description.schema_versions)
         problem = f"supports schema version {spoken}, this runner {CURRENT}"
-        yield Finding(about, "problem", problem, "install a version that supports 3.x")
+        yield Check(about, "problem", problem, "install a version that supports 3.x")
         return
     missing: Verdict = "problem" if is_needed else "note"
-    yield Finding(about, "ok", f"{description.executor.version} at {executor.path}")
+    yield Check(about, "ok", f"{description.executor.version} at {executor.path}")
     yield from _secrets(about, description, environ)
     if description.capabilities.check:
         yield from _own_check(about, executor, description, environ, missing)
@@ -132,42 +132,42 @@ def examine_executor(
         yield _program(about, program, environ, missing, checks_itself=description.capabilities.check)
 
 
-def _secrets(about: str, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _secrets(about: str, description: Description, environ: Mapping[str, str]) -> Iterator[Check]:
     given = [name for name in description.secrets if environ.get(name)]
     if given:
-        yield Finding(about, "ok", f"{', '.join(given)} set (value not shown)")
+        yield Check(about, "ok", f"{', '.join(given)} set (value not shown)")
     elif description.secrets:
-        yield Finding(about, "note", f"none of {', '.join(description.secrets)} is set")
+        yield Check(about, "note", f"none of {', '.join(description.secrets)} is set")
 
 
 def _own_check(
     about: str, executor: Executor, description: Description, environ: Mapping[str, str], missing: Verdict
-) -> Iterator[Finding]:
+) -> Iterator[Check]:
     try:
         answer = asyncio.run(ask(executor, "check", executor_environment(environ, description), CHECK_SECONDS))
         verdict = decode_object(answer.stdout)
     except (OSError, NotIJson) as error:
-        yield Finding(about, "problem", f"its own check gave no verdict: {error}", f"try it: {executor.path} check")
+        yield Check(about, "problem", f"its own check gave no verdict: {error}", f"try it: {executor.path} check")
         return
     problems = verdict.get("problems")
     if answer.exit_code == 0:
-        yield Finding(about, "ok", "its own check passed")
+        yield Check(about, "ok", "its own check passed")
     elif isinstance(problems, list) and problems:
         for problem in problems:
             sentence, _, advice = str(problem).partition("; ")
-            yield Finding(about, missing, sentence, advice or None)
+            yield Check(about, missing, sentence, advice or None)
     else:
-        yield Finding(about, "problem", "its own check failed", f"try it: {executor.path} check")
+        yield Check(about, "problem", "its own check failed", f"try it: {executor.path} check")
 
 
 def _program(
     about: str, program: RequiredProgram, environ: Mapping[str, str], missing: Verdict, *, checks_itself: bool
-) -> Finding:
+) -> Check:
     path = shutil.which(program.name, path=search_path(environ))
     if path is not None:
         shown = first_line_of([path, "--version"], bare_environment(environ), VERSION_SECONDS)
-        return Finding(about, "ok", f"{program.name} at {path}" + (f": {shown}" if shown else ""))
+        return Check(about, "ok", f"{program.name} at {path}" + (f": {shown}" if shown else ""))
     if checks_itself:
         # The executor may include the program. If it does not, its own check has explained how to install it.
-        return Finding(about, "note", f"{program.name} is not on PATH; the check above decides whether it is missing")
-    return Finding(about, missing, f"{program.name} is not on PATH", program.install_hint)
+        return Check(about, "note", f"{program.name} is not on PATH; the check above decides whether it is missing")
+    return Check(about, missing, f"{program.name} is not on PATH", program.install_hint)

@@ -40,23 +40,18 @@ class Executor:
         return [*self.prefix, str(self.path)]
 
 
-@dataclass(eq=False)
 class ExecutorNotFound(RunnerError):
-    """No executable has that name, or the path leads to none."""
+    """No executable has that name, or the path leads to none. `available` are the names of the others."""
 
-    wanted: str
-    available: Sequence[str]
+    def __init__(self, message: str, available: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.available = available
 
-    def __str__(self) -> str:
-        if "/" in self.wanted:
-            return f"{self.wanted} is not an executable file; check the path and its permissions (chmod +x)"
-        listed = ", ".join(self.available) or "none"
-        close = difflib.get_close_matches(self.wanted, self.available, n=1)
-        meant = f" Did you mean {close[0]!r}?" if close else ""
-        return (
-            f"no executor is called {self.wanted!r}; available: {listed}.{meant} "
-            f"Put ao-{self.wanted}-exec on PATH, or give a path that contains a slash"
-        )
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Return ` Did you mean …?` if a known name is similar to a name, else an empty string."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def locate_executor(name_or_path: str, folders: Sequence[Path] | None = None) -> Executor:
@@ -70,13 +65,19 @@ def locate_executor(name_or_path: str, folders: Sequence[Path] | None = None) ->
     if "/" in name_or_path:
         path = Path(os.path.abspath(expanded(name_or_path)))  # noqa: PTH100  # a symlink keeps its own name
         if not _is_executable(path):
-            raise ExecutorNotFound(name_or_path, [])
+            told = f"{name_or_path} is not an executable file; check the path and its permissions (chmod +x)"
+            raise ExecutorNotFound(told)
         return Executor(_name_of(path), path)
     available = list_executors(folders)
     whole_name = EXECUTABLE_NAME.fullmatch(name_or_path)
     name = whole_name["name"] if whole_name and name_or_path not in available else name_or_path
     if name not in available:
-        raise ExecutorNotFound(name_or_path, sorted(available))
+        raise ExecutorNotFound(
+            f"no executor is called {name_or_path!r}; available: {', '.join(available) or 'none'}."
+            f"{did_you_mean(name_or_path, [*available])} "
+            f"Put ao-{name_or_path}-exec on PATH, or give a path that contains a slash",
+            [*available],
+        )
     return available[name]
 
 
@@ -118,11 +119,11 @@ def _is_executable(path: Path) -> bool:
 DESCRIBE_SECONDS: Final = 10.0
 """The protocol allows one second; a busy machine may need more."""
 CHECK_SECONDS: Final = 30.0
-MAX_ANSWER_BYTES: Final = 1024 * 1024
+MAX_OUTPUT_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandOutput:
     """The output and exit of a short command; `exit_code` is None if it timed out."""
 
     stdout: bytes
@@ -133,16 +134,12 @@ class Answer:
     """The total number of bytes."""
 
 
-@dataclass(eq=False)
 class DescribeFailed(RunnerError):
     """An executable did not describe itself."""
 
-    executor: Executor
-    reason: str
-
-    def __str__(self) -> str:
-        path, command = self.executor.path, shlex.join([*self.executor.argv, "describe"])
-        return f"{path} does not print a valid description: {self.reason}. Run it: {command}"
+    def __init__(self, executor: Executor, reason: str) -> None:
+        command = shlex.join([*executor.argv, "describe"])
+        super().__init__(f"{executor.path} does not print a valid description: {reason}. Run it: {command}")
 
 
 @contextmanager
@@ -175,16 +172,16 @@ async def describe(
         DescribeFailed: It did not answer in time, failed, or wrote no description.
         OSError: It could not be started.
     """
-    answer = await ask(executor, "describe", environment, DESCRIBE_SECONDS, lifelines, cleanup)
-    if answer.exit_code is None:
+    output = await ask(executor, "describe", environment, DESCRIBE_SECONDS, lifelines, cleanup)
+    if output.exit_code is None:
         raise DescribeFailed(executor, f"it did not answer within {DESCRIBE_SECONDS:g} s")
-    if answer.exit_code != 0:
-        last_words = [f": {line[:200]}" for line in answer.stderr.strip().splitlines()[-1:]]
-        raise DescribeFailed(executor, f"it ended with {answer.exit_code}{''.join(last_words)}")
-    if answer.stdout_bytes > MAX_ANSWER_BYTES:
-        raise DescribeFailed(executor, f"its description has more than {MAX_ANSWER_BYTES} bytes")
+    if output.exit_code != 0:
+        last_words = [f": {line[:200]}" for line in output.stderr.strip().splitlines()[-1:]]
+        raise DescribeFailed(executor, f"it ended with {output.exit_code}{''.join(last_words)}")
+    if output.stdout_bytes > MAX_OUTPUT_BYTES:
+        raise DescribeFailed(executor, f"its description has more than {MAX_OUTPUT_BYTES} bytes")
     try:
-        return parse_description(answer.stdout)
+        return parse_description(output.stdout)
     except InvalidDescription as error:
         raise DescribeFailed(executor, str(error)) from error
 
@@ -196,13 +193,13 @@ async def ask(
     timeout_seconds: float,
     lifelines: Lifelines | None = None,
     cleanup: CleanupJournal = NOT_NOTED,
-) -> Answer:
+) -> CommandOutput:
     """Run an executor with one argument and an empty stdin, and return its output.
 
     Raises:
         OSError: It could not be started.
     """
-    stdout, stderr = Tail(MAX_ANSWER_BYTES), Tail(MAX_ANSWER_BYTES)
+    stdout, stderr = Tail(MAX_OUTPUT_BYTES), Tail(MAX_OUTPUT_BYTES)
     exit_code = None
     with (
         Child([*executor.argv, verb], environment, lifeline=lifelines) as child,
@@ -224,7 +221,7 @@ async def ask(
             pass  # `exit_code` stays None
         else:
             exit_code = child.reap()
-    return Answer(stdout.kept(), stderr.text(), exit_code, stdout.total_bytes)
+    return CommandOutput(stdout.kept(), stderr.text(), exit_code, stdout.total_bytes)
 
 
 async def _read_to_end(fd: int, tail: Tail) -> None:

@@ -7,7 +7,6 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -18,38 +17,28 @@ WORKSPACES: Final = "workspaces"
 """The folder of the home with the workspaces of sessions."""
 
 
-class NoUserFolder(RunnerError):
-    """The user's data folder cannot be determined, as in a container whose user has no name."""
-
-    def __str__(self) -> str:
-        return "the user's data folder cannot be determined: HOME is not set; use --home or AO_HOME"
-
-
 def default_home() -> Path:
     """Return the default folder.
 
     Raises:
-        NoUserFolder: This user has no data folder.
+        RunnerError: This user has no data folder, as in a container whose user has no name.
     """
     from platformdirs import user_data_dir
 
     try:
         return Path(user_data_dir("ao"))
     except RuntimeError as error:
-        raise NoUserFolder from error
+        told = "the user's data folder cannot be determined: HOME is not set; use --home or AO_HOME"
+        raise RunnerError(told) from error
 
 
-@dataclass(eq=False)
 class HomeOpen(RunnerError):
     """Other users can write to the home, and this user cannot change that."""
 
-    home: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"others can write to {self.home} ({self.reason}); expected a folder that only you can write: run"
-            f" `chmod 700 {self.home}` as its owner, or choose a folder of its own with --home or AO_HOME"
+    def __init__(self, home: Path, reason: str) -> None:
+        super().__init__(
+            f"others can write to {home} ({reason}); expected a folder that only you can write: run"
+            f" `chmod 700 {home}` as its owner, or choose a folder of its own with --home or AO_HOME"
         )
 
 

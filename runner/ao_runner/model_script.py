@@ -24,24 +24,19 @@ HOME_NAME: Final = "model-script-home"
 """Replaces the user's home, to exclude their login; it is kept, so that a resume finds the session."""
 
 
-@dataclass(eq=False)
 class SimulatorFailed(RunnerError):
     """The simulator did not start."""
 
-    script: Path
-    report: str
-
-    def __str__(self) -> str:
-        return f"the model script {self.script} cannot be played: {self.report or 'the simulator gave no reason'}"
+    def __init__(self, script: Path, report: str) -> None:
+        super().__init__(f"the model script {script} cannot be played: {report or 'the simulator gave no reason'}")
 
 
+@dataclass
 class RunningSimulator:
     """A simulator process. Its complaints are available after its end."""
 
-    def __init__(self, child: Child, simulation: Simulation) -> None:
-        self.child = child
-        self.simulation = simulation
-        self.report = ""
+    simulation: Simulation
+    report: str = ""
 
 
 @contextmanager
@@ -60,7 +55,7 @@ def play_model_script(script: Path, home: Path, environ: Mapping[str, str]) -> I
         if b"\n" not in announcement:
             raise SimulatorFailed(script, stderr.strip())
         ready = json.loads(announcement)
-        running = RunningSimulator(child, Simulation(ready["url"], stand_in, ready["base_urls"]))
+        running = RunningSimulator(Simulation(ready["url"], stand_in, ready["base_urls"]))
         yield running
         child.stdin.close()
         _, stderr = _read_until(child, None, END_SECONDS)

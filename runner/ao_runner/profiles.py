@@ -17,8 +17,8 @@ from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.short_text import shorten
 from ao_protocol.wire import Integer, JsonObject, Name, Seconds, problems_of
-from ao_runner.blueprints.loading import UnreadableFile, load_object
-from ao_runner.discovery import ExecutorNotFound, expanded, locate_executor
+from ao_runner.blueprints.loading import load_object
+from ao_runner.discovery import ExecutorNotFound, did_you_mean, expanded, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.spawn import filled_in
 
@@ -68,7 +68,7 @@ class Variables(ProfilePart):
     set: dict[VariableName, EnvironmentValue] = {}
 
 
-class Limits(ProfilePart):
+class ProfileLimits(ProfilePart):
     """The limits of a run. None means not set: the runner's default applies, if there is one."""
 
     timeout_seconds: Seconds | None = None
@@ -139,7 +139,7 @@ class Profile(ProfilePart):
     environment: Variables = Variables()
     secrets: list[VariableName] = []
     """Variables that are also passed, and whose values are never shown."""
-    limits: Limits = Limits()
+    limits: ProfileLimits = ProfileLimits()
     containment: Literal["auto", "cgroup", "lifeline", "process_group"] = "auto"
     """`auto` is the best available one. If the named one is not available, the run is refused."""
     workspace: Literal["none", "worktree", "copy"] = "none"
@@ -186,7 +186,7 @@ class Profile(ProfilePart):
 PARTS: dict[tuple[str, ...], type[ProfilePart]] = {
     (): Profile,
     ("environment",): Variables,
-    ("limits",): Limits,
+    ("limits",): ProfileLimits,
     ("sandbox",): Sandbox,
     ("warm",): Warm,
     ("input",): InputWait,
@@ -263,57 +263,23 @@ class FoundProfile:
     problem: str | None = None
 
 
-@dataclass(eq=False)
 class InvalidProfile(RunnerError):
     """A file whose fields are not those of a profile."""
 
-    path: Path
-    problems: Sequence[str]
-
-    def __str__(self) -> str:
-        return "\n".join([f"{self.path} is not a valid profile:", *(f"  {problem}" for problem in self.problems)])
+    def __init__(self, path: Path, problems: Sequence[str]) -> None:
+        super().__init__("\n".join([f"{path} is not a valid profile:", *(f"  {problem}" for problem in problems)]))
 
 
-@dataclass(eq=False)
 class ProfileNotFound(RunnerError):
     """Neither a profile nor an executor has that name."""
 
-    wanted: str
-    profiles: Sequence[str]
-    executors: Sequence[str]
-    folder: Path
 
-    def __str__(self) -> str:
-        close = difflib.get_close_matches(self.wanted, [*self.profiles, *self.executors], n=1)
-        meant = f" Did you mean {close[0]!r}?" if close else ""
-        return (
-            f"no profile or executor is called {self.wanted!r}; profiles: {', '.join(self.profiles) or 'none'}; "
-            f"executors: {', '.join(self.executors) or 'none'}.{meant} "
-            f"Write {self.folder / self.wanted}.yaml, or give the path of a profile or an executor"
-        )
-
-
-@dataclass(eq=False)
 class ProfileFolderUnreadable(RunnerError):
     """A folder of profiles cannot be read."""
 
-    folder: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"no profiles can be read from {self.folder}: {self.reason}; correct {FOLDER_VARIABLE} or its permissions"
-        )
-
-
-@dataclass(eq=False)
-class ProfileStandsTwice(RunnerError):
-    """One folder contains several files for one profile."""
-
-    paths: Sequence[Path]
-
-    def __str__(self) -> str:
-        return f"the profile {self.paths[0].stem} is defined in {' and '.join(map(str, self.paths))}; keep only one"
+    def __init__(self, folder: Path, reason: str) -> None:
+        told = f"no profiles can be read from {folder}: {reason}; correct {FOLDER_VARIABLE} or its permissions"
+        super().__init__(told)
 
 
 def with_whole_path(name_or_path: str) -> str:
@@ -334,7 +300,7 @@ def load_profile(name_or_path: str, home: Path, environ: Mapping[str, str]) -> P
         ExecutorNotFound: The path leads to no executable.
         UnreadableFile, InvalidProfile: See `read_profile`.
         ProfileFolderUnreadable: AO_PROFILES names no folder.
-        ProfileStandsTwice: One folder contains two files for it.
+        RunnerError: One folder contains two files for it.
     """
     if name_or_path.endswith(SUFFIXES):
         return read_profile(expanded(name_or_path))
@@ -349,7 +315,12 @@ def load_profile(name_or_path: str, home: Path, environ: Mapping[str, str]) -> P
         return Profile.of_executor(locate_executor(name_or_path).name)
     except ExecutorNotFound as error:
         profiles = [found.name for found in list_profiles(home, environ)]
-        raise ProfileNotFound(name_or_path, profiles, error.available, folders[0]) from error
+        raise ProfileNotFound(
+            f"no profile or executor is called {name_or_path!r}; profiles: {', '.join(profiles) or 'none'}; "
+            f"executors: {', '.join(error.available) or 'none'}."
+            f"{did_you_mean(name_or_path, [*profiles, *error.available])} "
+            f"Write {folders[0] / name_or_path}.yaml, or give the path of a profile or an executor"
+        ) from error
 
 
 def list_profiles(home: Path, environ: Mapping[str, str]) -> list[FoundProfile]:
@@ -370,7 +341,7 @@ def list_profiles(home: Path, environ: Mapping[str, str]) -> list[FoundProfile]:
             files = _files_called(name, folder)
             try:
                 found[name] = FoundProfile(name, files[0], read_profile(_only(files)))
-            except (InvalidProfile, ProfileStandsTwice, UnreadableFile) as error:
+            except RunnerError as error:
                 found[name] = FoundProfile(name, files[0], None, str(error))
     return [found[name] for name in sorted(found)]
 
@@ -445,7 +416,7 @@ def _fields_of(part: type[ProfilePart]) -> list[str]:
 
 def _only(files: Sequence[Path]) -> Path:
     if len(files) > 1:
-        raise ProfileStandsTwice(files)
+        raise RunnerError(f"the profile {files[0].stem} is defined in {' and '.join(map(str, files))}; keep only one")
     return files[0]
 
 

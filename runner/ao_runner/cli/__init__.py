@@ -12,20 +12,13 @@ from ao_runner.errors import EXIT_INTERRUPTED
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-EXTRA_OF: Final = {
-    "click": "cli",
-    "platformdirs": "cli",
-    "rich": "cli",
-    "yaml": "cli",
-    "fastapi": "serve",
-    "httpx": "worker",
-    "mcp": "serve",
-    "prometheus_client": "worker",
-    "psycopg": "postgres",
-    "sse_starlette": "serve",
-    "structlog": "worker",
-    "uvicorn": "serve",
+PACKAGES_OF: Final = {
+    "cli": ("click", "platformdirs", "rich", "yaml"),
+    "serve": ("fastapi", "mcp", "sse_starlette", "uvicorn"),
+    "worker": ("httpx", "prometheus_client", "structlog"),
+    "postgres": ("psycopg",),
 }
+"""The packages of each extra."""
 NEEDS_EXTRA: Final = 'ao: this needs the package {name}; install it with: pip install "ao-executor-protocol[{extra}]"'
 EXIT_USAGE: Final = 2
 NO_UTF8: Final = "ao: {what}: byte {byte} is not UTF-8; convert the text, or rename the file or folder"
@@ -52,9 +45,10 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)  # before a command has begun
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
-        if name not in EXTRA_OF:
+        extra = next((extra for extra, names in PACKAGES_OF.items() if name in names), None)
+        if extra is None:
             raise
-        print(NEEDS_EXTRA.format(name=name, extra=EXTRA_OF[name]), file=sys.stderr)  # noqa: T201  # without click
+        print(NEEDS_EXTRA.format(name=name, extra=extra), file=sys.stderr)  # noqa: T201  # without click
         sys.exit(EXIT_USAGE)
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from ao_protocol.input_answers import InvalidAnswer, options_of, resolution_of
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.answers import lines_of
+from ao_runner.cli.inputs import lines_of
 from ao_runner.cli.printing import echo
 from ao_runner.run_events import Relayed
 from ao_runner.runs.answering import value_from
@@ -29,6 +29,7 @@ class TerminalAsker:
 
     def __init__(self, inner: Listener, give: Give, run_id: str) -> None:
         self._inner = inner
+        self.when_room, self.on_note = inner.when_room, inner.on_note
         self._give = give
         self._run_id = run_id
         self._waiting: dict[str, JsonObject] = {}
@@ -40,14 +41,6 @@ class TerminalAsker:
     def is_full(self) -> bool:
         """Whether the inner listener cannot accept more events for now."""
         return self._inner.is_full
-
-    def when_room(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once the inner listener can accept events again."""
-        self._inner.when_room(callback)
-
-    def on_note(self, note: str) -> None:
-        """Pass a note on."""
-        self._inner.on_note(note)
 
     def on_event(self, relayed: Relayed) -> None:
         """Pass an event on, and ask or stop to ask if it opens or resolves a request."""

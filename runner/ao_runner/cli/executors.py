@@ -33,7 +33,7 @@ from ao_runner.cli.printing import (
     show_remarks,
 )
 from ao_runner.cli.settings import setting_remarks
-from ao_runner.diagnosis import Finding, examine_executor, examine_machine
+from ao_runner.diagnosis import Check, examine_executor, examine_machine
 from ao_runner.discovery import (
     DESCRIBE_SECONDS,
     DescribeFailed,
@@ -46,8 +46,8 @@ from ao_runner.discovery import (
 from ao_runner.processes.spawn import first_line_of, search_path
 from ao_runner.profiles import (
     FoundProfile,
-    Limits,
     Profile,
+    ProfileLimits,
     config_schema_problem,
     list_profiles,
     load_profile,
@@ -63,7 +63,7 @@ MAX_NAME_CHARACTERS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DescribedExecutor:
     """An executor and its description. `problem` is why the description is missing, or what is wrong with it."""
 
     executor: Executor
@@ -154,17 +154,17 @@ def profile(name: str, home: Path) -> None:
     sys.exit(1 if judged.problems else 0)
 
 
-def _ask(executor: Executor) -> Asked:
+def _ask(executor: Executor) -> DescribedExecutor:
     try:
         description = describe_executor(executor, bare_environment(os.environ))
     except DescribeFailed as error:
-        return Asked(executor, None, str(error))
+        return DescribedExecutor(executor, None, str(error))
     except OSError as error:
-        return Asked(executor, None, f"{executor.path} cannot be started: {error.strerror or error}")
-    return Asked(executor, description, config_schema_problem(description))
+        return DescribedExecutor(executor, None, f"{executor.path} cannot be started: {error.strerror or error}")
+    return DescribedExecutor(executor, description, config_schema_problem(description))
 
 
-def _answers(executors: Iterable[Executor]) -> dict[Path, Asked]:
+def _answers(executors: Iterable[Executor]) -> dict[Path, DescribedExecutor]:
     """Request the descriptions of executors, each once and several at a time."""
     each_once = {executor.path: executor for executor in executors}
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
@@ -178,7 +178,7 @@ def _executors_of(profiles: Iterable[Profile | None]) -> Iterator[Executor]:
                 yield locate_executor(profile.executor)
 
 
-def _judged(found: FoundProfile, answers: Mapping[Path, Asked]) -> JudgedProfile:
+def _judged(found: FoundProfile, answers: Mapping[Path, DescribedExecutor]) -> JudgedProfile:
     profile = found.profile
     if profile is None:
         return JudgedProfile(found, [found.problem or ""], [])
@@ -209,7 +209,7 @@ def _missing_here(profile: Profile, executor: Executor) -> Iterator[str]:
             yield f"$.sandbox.command: {error}"
 
 
-def _executor_document(asked: Asked) -> JsonObject:
+def _executor_document(asked: DescribedExecutor) -> JsonObject:
     """Return an executor as an entry of a list for scripts."""
     return {
         "kind": "executor",
@@ -232,7 +232,7 @@ def _listed_document(judged: JudgedProfile) -> JsonObject:
     }
 
 
-def _row(asked: Asked) -> list[str]:
+def _row(asked: DescribedExecutor) -> list[str]:
     executor, description = asked.executor, asked.description
     if description is None:
         return [executor.name, "?", "?", "no valid description", str(executor.path)]
@@ -247,7 +247,7 @@ def _profile_document(profile: Profile) -> JsonObject:
     return {**written, "missing_variables": [*missing_variables(profile, os.environ)]}
 
 
-def _limits(limits: Limits) -> Iterator[str]:
+def _limits(limits: ProfileLimits) -> Iterator[str]:
     """Yield the limits that are set: `timeout 1800 s`, `max turns 50`, `memory 2 GiB`."""
     for name, value in limits:
         if value is None:
@@ -297,15 +297,15 @@ def doctor_command(names: Sequence[str], as_json: bool, place: StorePlace) -> No
     report(_examine(place, [locate_executor(name) for name in names]), as_json=as_json)
 
 
-def _examine(place: StorePlace, needed: Sequence[Executor]) -> Iterator[Finding]:
+def _examine(place: StorePlace, needed: Sequence[Executor]) -> Iterator[Check]:
     """Yield the findings on the machine, then on the executors that are needed, or on all."""
     yield from examine_machine(place, os.environ)
     executors = needed or list(list_executors().values())
     if not executors:
         advice = 'pip install "ao-executor-protocol[cli,claude]", or put an ao-NAME-exec on PATH'
-        yield Finding("executors", "problem", "none found", advice)
+        yield Check("executors", "problem", "none found", advice)
     for asked in _answers(executors).values():
         if asked.description is None:
-            yield Finding(f"executor {asked.executor.name}", "problem", asked.problem or "", None)
+            yield Check(f"executor {asked.executor.name}", "problem", asked.problem or "", None)
         else:
             yield from examine_executor(asked.executor, asked.description, os.environ, is_needed=bool(needed))

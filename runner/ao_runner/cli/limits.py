@@ -7,7 +7,7 @@ import click
 
 from ao_protocol.written import check_name
 from ao_runner.cli.options import complete_profile, examples, json_option, store_options, together
-from ao_runner.cli.printing import echo, print_document, print_table, show_success
+from ao_runner.cli.printing import print_document, print_table, show_success
 from ao_runner.errors import RunnerError
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import RunLimit
@@ -37,11 +37,10 @@ def limits_command(ctx: click.Context, as_json: bool, place: StorePlace) -> None
         limits = store.limits.all()
     if as_json:
         print_document([asdict(limit) for limit in limits])
-    elif limits:
-        rows = [[limit.kind, limit.name, str(limit.most), str(limit.running), limit.until or ""] for limit in limits]
-        print_table(["KIND", "NAME", "MOST", "RUNNING", "UNTIL"], rows)
     else:
-        echo("no limits yet; set one: ao limits set --profile NAME N", err=True)
+        rows = [[limit.kind, limit.name, str(limit.most), str(limit.running), limit.until or ""] for limit in limits]
+        hint = "no limits yet; set one: ao limits set --profile NAME N"
+        print_table(["KIND", "NAME", "MOST", "RUNNING", "UNTIL"], rows, if_empty=hint)
 
 
 @limits_command.command("set", epilog=examples("ao limits set --agent triage 10", "ao limits set --profile reviewer 0"))

@@ -129,7 +129,7 @@ def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
 
 def new_run(given: RunArguments, **fields: Any) -> NewRun:  # noqa: ANN401  # those that are not options
     """Return the request of a command line: its options, and the fields that the command itself knows."""
-    terms = {one.name: given[one.name] for one in dataclass_fields(CallerTerms)}  # type: ignore[literal-required]
+    terms = {one.name: given[one.name] for one in dataclass_fields(CallerTerms)}
     if terms["profile"] is not None:
         terms["profile"] = with_whole_path(terms["profile"])
     if given["traceparent"] is not None:

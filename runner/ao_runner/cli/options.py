@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -137,6 +137,10 @@ def _completing_from(list_names: Callable[["Store"], Mapping[str, str | None]]) 
     """Return a function that completes the names that a store lists."""
 
     def listed(place: "StorePlace") -> Mapping[str, str | None]:
+        from ao_runner.store.store_file import FILE_NAME
+
+        if place.is_local and not (place.home / FILE_NAME).exists():
+            return {}
         with place.open() as store:
             return list_names(store)
 
@@ -167,16 +171,6 @@ def _profiles(place: "StorePlace") -> dict[str, str | None]:
     return {item.name: "broken" if item.profile is None else item.profile.executor for item in found}
 
 
-def _schemas(place: "StorePlace") -> dict[str, str | None]:
-    from ao_runner.named_schemas.registry import SchemaRegistry
-    from ao_runner.store.store_file import FILE_NAME
-
-    if place.is_local and not (place.home / FILE_NAME).exists():
-        return {}
-    with place.open() as store:
-        return {named.name: named.description for named in SchemaRegistry(store).list()}
-
-
 complete_session: Final = _completing_from(_ids)
 complete_open_run: Final = _completing_from(_open_runs)
 complete_asking_run: Final = _completing_from(
@@ -184,7 +178,9 @@ complete_asking_run: Final = _completing_from(
 )
 complete_executor: Final = _completing(_executors)
 complete_profile: Final = _completing(_profiles)
-complete_schema_name: Final = _completing(_schemas)
+complete_schema_name: Final = _completing_from(
+    lambda store: {named.name: named.description for named in store.schemas.all()}
+)
 
 
 def complete_request(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -252,45 +248,8 @@ def profile_option(help_text: str) -> Decorator:
     return click.option("--profile", metavar="NAME|PATH", shell_complete=complete_profile, help=help_text)
 
 
-class RunArguments(TypedDict, total=False):
-    """What the command line gives `run`, `resume` and `submit`; each has some of it.
-
-    Of `blueprint` and `session`, `submit` has one; the other is None.
-    """
-
-    blueprint: Path
-    session: str
-    prompt: str | None
-    pairs: tuple[str, ...]
-    params_file: Path | None
-    config_file: Path | None
-    project_dir: Path
-    executor: str | None
-    profile: str | None
-    model: str | None
-    permission_mode: str | None
-    allowed_tools: tuple[str, ...]
-    settings: tuple[str, ...]
-    output_schema: Path | None
-    output_schema_name: str | None
-    output_options: tuple[str, ...]
-    keep_rejected: bool
-    verify_results: bool
-    no_schema: bool
-    timeout_seconds: float | None
-    model_script: Path | None
-    labels: dict[str, str]
-    metadata: dict[str, Any]
-    traceparent: str | None
-    requires: tuple[str, ...]
-    priority: int
-    not_before: str | None
-    requeue: bool
-    wait: bool
-    as_json: bool
-    style: Style | None
-    home: Path
-    store: str
+RunArguments: TypeAlias = dict[str, Any]
+"""The value of each option and argument of `run`, `resume` or `submit`, by its name; each has some of them."""
 
 
 def in_utf8(_context: click.Context, _option: click.Parameter, folder: Path) -> Path:

@@ -9,7 +9,7 @@ import sys
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from rich.console import Console
 
-    from ao_runner.diagnosis import Finding, Verdict
+    from ao_runner.diagnosis import Check, Verdict
     from ao_runner.store.store_errors import Damage
+
+Cells: TypeAlias = Sequence[str]
 
 MAX_LINE_CHARACTERS: Final = 160
 MAX_SUBJECT_CHARACTERS: Final = 1000
@@ -134,7 +136,7 @@ def show_remarks(subject: str, remarks: Iterable[object]) -> None:
         echo(f"! {shorten(subject, MAX_SUBJECT_CHARACTERS)}: {remark}", fg="yellow", err=True)
 
 
-def report(findings: "Iterable[Finding]", *, as_json: bool) -> None:
+def report(findings: "Iterable[Check]", *, as_json: bool) -> None:
     """Print findings as they come, or all as one JSON object, and exit: with 1 if one of them is a problem."""
     found = []
     for finding in findings:
@@ -174,17 +176,30 @@ def leave_if_damaged(damage: "Damage") -> None:
 
 
 def print_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: Sequence[str] = (), expendable: Sequence[str] = ()
+    header: Cells, rows: Sequence[Cells], *, whole: Cells = (), expendable: Cells = (), if_empty: str = ""
 ) -> None:
-    """Print rows below a header. Each column is as wide as its longest cell; the last one is not padded.
+    """Print rows below a header as `table_lines`, fitted to the width of a terminal; else tell `if_empty` on stderr."""
+    if not rows:
+        if if_empty:
+            echo(if_empty, err=True)
+        return
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for number, line in enumerate(table_lines(header, rows, room, whole=whole, expendable=expendable)):
+        echo(line, bold=number == 0 and room is not None)
 
-    At a terminal the table is fitted to its width: columns of `expendable` are left out while the table does not fit
-    even with the others cut to their minimum; then the last column is cut, then the widest ones. Elsewhere nothing is
-    cut.
+
+def table_lines(
+    header: Cells, rows: Sequence[Cells], room: int | None, *, whole: Cells = (), expendable: Cells = ()
+) -> list[str]:
+    """Return a header and rows as lines. Each column is as wide as its longest cell; the last one is not padded.
+
+    The table is fitted to its room: columns of `expendable` are left out while the table does not fit even with the
+    others cut to their minimum; then the last column is cut, then the widest ones.
 
     Args:
         header: The names of the columns.
         rows: The rows, with one cell for each column.
+        room: The number of columns of the terminal; None cuts nothing.
         whole: The columns that are never cut. The first column is never cut either, because it holds names to type.
         expendable: The columns that may be left out, the least important first.
     """
@@ -193,8 +208,7 @@ def print_table(
     rows = [[" ".join(plain_text(cell).split()) for cell in row] for row in rows]
     needed = {name: max(map(cell_len, cells)) for name, *cells in zip(header, header, *rows, strict=True)}
     widths = dict(needed)
-    if sys.stdout.isatty():
-        room = shutil.get_terminal_size().columns
+    if room is not None:
         least = {
             name: width if name in (header[0], *whole) else min(width, LEAST_WIDTH) for name, width in needed.items()
         }
@@ -202,9 +216,10 @@ def print_table(
             if _taken(least) > room:
                 del least[name], widths[name]
         _narrow(widths, least, room)
-    for row in (header, *rows):
-        cells = [_cell(cell, widths[name]) for name, cell in zip(header, row, strict=True) if name in widths]
-        echo(GAP.join(cells).rstrip(), bold=row is header and sys.stdout.isatty())
+    return [
+        GAP.join(_cell(cell, widths[name]) for name, cell in zip(header, row, strict=True) if name in widths).rstrip()
+        for row in (header, *rows)
+    ]
 
 
 def _narrow(widths: dict[str, int], least: Mapping[str, int], room: int) -> None:

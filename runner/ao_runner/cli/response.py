@@ -37,7 +37,7 @@ COLOURS: Final = {"P1": "red", "P2": "yellow", "P3": "cyan"}
 
 _BELOW: Final = " " * 6
 
-Outcome: TypeAlias = tuple[str, Reading | AgentResponseError]
+ExaminedFile: TypeAlias = tuple[str, Reading | AgentResponseError]
 
 _FILES_ARGUMENT: Final = click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True))
 _AGENT_OPTION: Final = click.option(
@@ -101,8 +101,8 @@ def merge(files: tuple[str, ...], as_json: bool, agent: str | None) -> None:
     _finish(outcomes)
 
 
-def _read_files(files: Iterable[str], agent: str | None) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+def _read_files(files: Iterable[str], agent: str | None) -> list[ExaminedFile]:
+    outcomes: list[ExaminedFile] = []
     for name in files:
         try:
             whose = agent or (None if name == "-" else Path(name).stem)
@@ -164,7 +164,7 @@ def _document(name: str, outcome: Reading | AgentResponseError) -> JsonObject:
     }
 
 
-def _finish(outcomes: list[Outcome]) -> NoReturn:
+def _finish(outcomes: list[ExaminedFile]) -> NoReturn:
     """Report problems and remarks on stderr; exit with 1 if a file contains no response."""
     exit_code = ExitCode.RESULT
     for name, outcome in outcomes:

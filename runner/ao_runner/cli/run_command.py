@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -25,6 +25,7 @@ from ao_runner.cli.new_run import (
 from ao_runner.cli.options import (
     EXISTING_FILE,
     RunArguments,
+    Style,
     agent_options,
     complete_executor,
     contract_options,
@@ -87,7 +88,7 @@ ANSWERS_SECONDS: Final = 0.3
 @contract_options
 @verify_option
 @run_options
-def run_command(**given: Unpack[RunArguments]) -> None:
+def run_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
     """Run the agent of BLUEPRINT (JSON or YAML) and show its result.
 
     Progress goes to stderr; stdout receives the result only. The first Ctrl-C asks the agent to stop, the second
@@ -146,7 +147,7 @@ def _store_of_this_host(home: Path) -> Iterator[Store]:
 @contract_options
 @verify_option
 @run_options
-def resume_command(**given: Unpack[RunArguments]) -> None:
+def resume_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
     """Continue SESSION: its id or that of one of its runs, the beginning of one, or `last`.
 
     The agent keeps the conversation so far. Blueprint and configuration are those of the first run.
@@ -174,7 +175,8 @@ def _perform(given: RunArguments, store: Store, accepted: Accepted, profile: Pro
     began_at = time.monotonic()
     containment = probe(os.environ)
     stops = StopRequests()
-    home, style, run = given["home"], given["style"] or "people", accepted.run
+    style: Style = given["style"] or "people"
+    home, run = given["home"], accepted.run
     inputs = _inputs_of(profile, store, run, stops, is_shown=style == "people")
     with (
         own_runs(home) as owner,
@@ -195,8 +197,7 @@ def _perform(given: RunArguments, store: Store, accepted: Accepted, profile: Pro
         journal = StoredJournal(store, run, shown, owner, new_session, paused_profiles(run, profile))
         terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment))
     if style == "people":
-        seconds = time.monotonic() - began_at
-        show_terminal(terminal, store.sessions.find(run.session_id), seconds, store.runs.rejected_in(run.run_id))
+        show_terminal(terminal, run, store, began_at)
     if simulator is not None and simulator.report:
         echo("! the model received requests that its script does not expect:", fg="yellow", err=True)
         for line in simulator.report.splitlines():
@@ -234,7 +235,7 @@ def _inputs_of(
         return None
 
     async def decide(request_id: str, answer: JsonObject) -> JsonObject:
-        from ao_runner.cli.answers import person
+        from ao_runner.cli.inputs import person
 
         given, by = (None if answer == PARKED else answer), (None if "by" in answer else person())
         with store.transaction():

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Event, OutputValidation, Result, Terminal
@@ -23,17 +23,15 @@ from ao_runner.errors import RunnerError
 from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Listener, NeverFull
 from ao_runner.runs.narration import Narration, NarrationEntry, Severity, describe_usage, entry_of
-from ao_runner.store.records import Session
+from ao_runner.store.records import Run
+from ao_runner.store.store import Store
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
-Tone = Literal["plain", "dim", "good", "warn", "bad"]
-
-STYLES: Final[dict[Tone, str]] = {"plain": "", "dim": "dim", "good": "green", "warn": "yellow", "bad": "red"}
-TONES: Final[dict[Severity, Tone]] = {
-    "plain": "plain", "dim": "dim", "good": "good", "warning": "warn", "fault": "warn", "error": "bad"
+STYLES: Final[dict[Severity, str]] = {
+    "plain": "", "dim": "dim", "good": "green", "warning": "yellow", "fault": "yellow", "error": "red"
 }  # fmt: skip
 MAX_MESSAGE_LINES: Final = 6
 MAX_SHOWN_ERRORS: Final = 10
@@ -69,12 +67,12 @@ HINTS: Final[dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProgressLine:
     """A line for a person. The mark at its beginning shows what kind of line it is."""
 
     mark: str
     text: str
-    tone: Tone = "plain"
+    severity: Severity = "plain"
 
 
 class Narrator:
@@ -83,22 +81,21 @@ class Narrator:
     def __init__(self) -> None:
         self._narration = Narration()
 
-    def tell(self, event: Event | Relayed) -> list[Line]:
+    def tell(self, event: Event | Relayed) -> list[ProgressLine]:
         """Return the lines for an event; none for an event that is only for programs or for a page with all details."""
         entries = self._narration.receive(event.body)
         return [line for entry in entries if entry.weight == "line" for line in lines_of(entry)]
 
 
-def lines_of(entry: NarrationEntry) -> list[Line]:
+def lines_of(entry: NarrationEntry) -> list[ProgressLine]:
     """Return an entry as lines: the begin of a message, or a sentence and the first of its points."""
-    tone = TONES[entry.severity]
     if entry.kind == "message":
         said = [line for line in plain_text(entry.text).strip().splitlines() if line.strip()]
-        shown = [Line(entry.mark, shorten(line)) for line in said[:MAX_MESSAGE_LINES]]
+        shown = [ProgressLine(entry.mark, shorten(line)) for line in said[:MAX_MESSAGE_LINES]]
         more = len(said) - MAX_MESSAGE_LINES
-        return shown + ([Line(entry.mark, f"… {more} more lines", "dim")] if more > 0 else [])
-    points = [Line(" ", f"  {point}", tone) for point in first_points(entry.points)]
-    return [Line(entry.mark, shorten(entry.sentence), tone), *points]
+        return shown + ([ProgressLine(entry.mark, f"… {more} more lines", "dim")] if more > 0 else [])
+    points = [ProgressLine(" ", f"  {point}", entry.severity) for point in first_points(entry.points)]
+    return [ProgressLine(entry.mark, shorten(entry.sentence), entry.severity), *points]
 
 
 def first_points(points: Sequence[str]) -> list[str]:
@@ -128,16 +125,23 @@ def _silence(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-@dataclass(eq=False)
+@contextmanager
+def _only_progress_is_lost(without_reader: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Let the run go on if stderr cannot be written; call `without_reader` if it is a pipe that nobody reads."""
+    try:
+        yield
+    except BlockingIOError:
+        pass  # the pipe is full; the next line may find room
+    except OSError as error:
+        _silence(sys.stderr)
+        if isinstance(error, BrokenPipeError):
+            without_reader()
+
+
 class StdoutUnwritable(RunnerError):
     """Events of a run could not be printed, for a reason other than a closed pipe."""
 
     exit_code = 1
-
-    reason: str
-
-    def __str__(self) -> str:
-        return f"stdout cannot be written: {self.reason}. The run is stored; `ao events last` prints its events"
 
 
 class EventLines:
@@ -163,7 +167,10 @@ class EventLines:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._write_all()
         if self._unwritable is not None and kind is None:
-            raise StdoutUnwritable(self._unwritable.strerror or str(self._unwritable)) from self._unwritable
+            told = f"stdout cannot be written: {self._unwritable.strerror or self._unwritable}"
+            raise StdoutUnwritable(
+                f"{told}. The run is stored; `ao events last` prints its events"
+            ) from self._unwritable
 
     @property
     def is_full(self) -> bool:
@@ -226,22 +233,17 @@ class EventLines:
 
     def on_note(self, note: str) -> None:
         """Print the note to stderr."""
-        try:
+        with _only_progress_is_lost():
             echo(f"ao: {note}", err=True)
-        except BlockingIOError:
-            pass
-        except OSError:
-            _silence(sys.stderr)
 
 
 class PlainProgress(NeverFull):
     """The progress of a run as lines of plain text, with the seconds since its start."""
 
-    def __init__(self, stop: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
         self._narrator = Narrator()
-        self._clock = clock
-        self._began_at = clock()
+        self._began_at = time.monotonic()
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the lines for the event."""
@@ -250,29 +252,22 @@ class PlainProgress(NeverFull):
 
     def on_note(self, note: str) -> None:
         """Print the note as a line."""
-        self._print(Line("!", note, "warn"))
+        self._print(ProgressLine("!", note, "warning"))
 
-    def _print(self, line: Line) -> None:
-        elapsed = self._clock() - self._began_at
-        try:
+    def _print(self, line: ProgressLine) -> None:
+        elapsed = time.monotonic() - self._began_at
+        with _only_progress_is_lost(self._stop):
             echo(f"[{elapsed:6.1f}s] {line.mark} {line.text}".rstrip(), err=True)
-        except BrokenPipeError:
-            _silence(sys.stderr)
-            self._stop()
-        except BlockingIOError:
-            pass  # the pipe is full; the next line may find room
-        except OSError:
-            _silence(sys.stderr)  # only the progress is lost
 
 
 class LiveProgress(PlainProgress):
     """The progress of a run on a terminal: past events, the message that is being written, and the current activity."""
 
-    def __init__(self, attempts: int | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, attempts: int | None) -> None:
         from rich.live import Live
         from rich.spinner import Spinner
 
-        super().__init__(stop=lambda: None, clock=clock)
+        super().__init__(stop=lambda: None)
         self._attempt, self._attempts = 1, attempts
         self._doing = "starting"
         self._open_tools: dict[str, str] = {}
@@ -290,10 +285,8 @@ class LiveProgress(PlainProgress):
 
     def pause(self) -> None:
         """Draw nothing below the past events, for a prompt."""
-        try:
+        with _only_progress_is_lost():
             self._live.stop()
-        except OSError:
-            _silence(sys.stderr)
 
     def resume(self) -> None:
         """Draw the current activity again."""
@@ -310,17 +303,15 @@ class LiveProgress(PlainProgress):
             self._attempts = body.attempt + body.retries_left
             self._attempt = min(body.attempt + (not body.valid), self._attempts)
 
-    def _print(self, line: Line) -> None:
+    def _print(self, line: ProgressLine) -> None:
         from rich.text import Text
 
-        text = Text(plain_text(f"{line.mark} {line.text}"), style=STYLES[line.tone])
-        try:
-            if line.tone in {"warn", "bad"}:
+        text = Text(plain_text(f"{line.mark} {line.text}"), style=STYLES[line.severity])
+        with _only_progress_is_lost():
+            if line.severity in {"warning", "fault", "error"}:
                 self._console.print(text, soft_wrap=True)
             else:
                 self._console.print(text, no_wrap=True, overflow="ellipsis")
-        except OSError:
-            _silence(sys.stderr)  # the terminal is gone
 
     def _status(self) -> "RenderableType":
         from rich.console import Group
@@ -328,13 +319,14 @@ class LiveProgress(PlainProgress):
 
         doing = f"running {shorten(', '.join(self._open_tools.values()))}" if self._open_tools else self._doing
         attempt = f" · attempt {self._attempt} of {self._attempts}" if self._attempts else ""
-        elapsed = int(self._clock() - self._began_at)
+        elapsed = int(time.monotonic() - self._began_at)
         self._spinner.update(text=Text(f"{doing}{attempt} · {elapsed // 60}:{elapsed % 60:02d}", style="cyan"))
         return Group(*self._writing.lines(self._console), self._spinner)
 
 
-def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected_in: str | None = None) -> None:
-    """Show the end of a run, and the next steps. `rejected_in` is the run if it has stored rejected answers."""
+def show_terminal(terminal: Terminal, run: Run, store: Store, began_at: float) -> None:
+    """Show the end of a run of a store, and the next steps; it was begun at `began_at` of the monotonic clock."""
+    session, seconds = store.sessions.find(run.session_id), time.monotonic() - began_at
     if isinstance(terminal, Result):
         show_result(terminal)
         output, attempts = terminal.output, ""
@@ -347,6 +339,7 @@ def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected
         details = [f"completed in {seconds:.1f} s", attempts, describe_usage(terminal.usage)]
         echo(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
     else:
+        rejected_in = store.runs.rejected_in(run.run_id)
         show_failure(terminal.error, terminal.status, seconds, rejected_in, session.executor_name)
     if session.executor_session_id is not None:
         echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)

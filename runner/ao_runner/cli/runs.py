@@ -32,14 +32,14 @@ from ao_runner.cli.printing import (
     counted,
     echo,
     leave_if_damaged,
-    plain_text,
     print_document,
     print_table,
     shorten,
     show_newest,
+    table_lines,
 )
 from ao_runner.errors import RunnerError
-from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs
+from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, opened_and_swept
 from ao_runner.runs.narration import entry_of, event_for_people
 from ao_runner.runs.waiting import WaitReason, reasons_to_wait, waiting_in_vain
 from ao_runner.store.brief_fields import begin_of, brief
@@ -78,40 +78,26 @@ def runs_command(
     statuses: tuple[RunStatus, ...], labels: dict[str, str], show_all: bool, as_json: bool, place: StorePlace
 ) -> None:
     """List the runs of this host, newest first: queued, running and ended."""
-    with place.open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(place) as store:
         states = [one for one in store.runs.states(*statuses)[::-1] if labels.items() <= one.run.labels.items()]
         waiting = reasons_to_wait(store, store.runs.states(*OPEN_STATUSES))
         if as_json:
             print_document([_document(state, waiting) for state in states])
         elif states or not store.damage:
             owners = store.workers.living()
-            shown = {state.run.run_id: _status(state, owners, waiting) for state in states}
-            _show(states, (*statuses, *labels.values()), shown, show_all=show_all)
+            shown = states if show_all else states[:MOST_SHOWN]
+            are = "no run fits" if statuses or labels else "no runs yet"
+            print_table(
+                ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT", "LABELS"],
+                [_row(state, _status(state, owners, waiting)) for state in shown],
+                whole=("SESSION",),
+                expendable=("SESSION", "PROFILE", "EVENTS", "LABELS", "PROMPT", "SINCE", "AGENT", "STATUS"),
+                if_empty=f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"',
+            )
+            show_newest(len(states), len(shown), "ao runs")
             if idle := waiting_in_vain(owners, {one.run.profile or "" for one in states if one.run.status == "queued"}):
                 echo(idle, err=True)
     leave_if_damaged(store.damage)
-
-
-def _show(
-    states: list[RunState],
-    wanted: tuple[str, ...],
-    statuses: Mapping[str, str],
-    *,
-    show_all: bool,
-) -> None:
-    if not states:
-        are = "no run fits" if wanted else "no runs yet"
-        echo(f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"', err=True)
-        return
-    shown = states if show_all else states[:MOST_SHOWN]
-    print_table(
-        ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT", "LABELS"],
-        [_row(state, statuses) for state in shown],
-        whole=("SESSION",),
-        expendable=("SESSION", "PROFILE", "EVENTS", "PROMPT", "LABELS", "SINCE", "AGENT", "STATUS"),
-    )
-    show_newest(len(states), len(shown), "ao runs")
 
 
 def _document(state: RunState, waiting: Mapping[str, WaitReason]) -> dict[str, object]:
@@ -156,14 +142,14 @@ def prompt_of(run: Run) -> str:
     return shorten(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False), 40)
 
 
-def _row(state: RunState, statuses: Mapping[str, str]) -> list[str]:
+def _row(state: RunState, status: str) -> list[str]:
     run = state.run
     return [
         run.run_id,
         run.session_id,
         shorten(state.agent_name, 24),
         short_name(state.run.profile or "-"),
-        statuses[run.run_id],
+        status,
         str(state.last_seq),
         time_since(run.ended_at or run.started_at),
         prompt_of(run),
@@ -172,7 +158,7 @@ def _row(state: RunState, statuses: Mapping[str, str]) -> list[str]:
 
 
 class NothingToCancel(RunnerError):
-    """There is no such run, or it cannot be cancelled from here."""
+    """A run cannot be cancelled from here."""
 
 
 @click.command(
@@ -192,12 +178,11 @@ def cancel_command(runs: tuple[str, ...], place: StorePlace) -> None:
     A queued run ends at once. A running one is asked to stop; cancelled again, it is killed.
     """
     refused = []
-    with place.open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(place) as store:
         for run in runs:
             try:
                 echo(_cancel(store, run), err=True)
-            except (NothingToCancel, RowDamaged) as error:
+            except (NothingToCancel, SessionUnknown, RowDamaged) as error:
                 refused.append(str(error))
     if refused:
         raise NothingToCancel("\n".join(refused))
@@ -207,7 +192,8 @@ def _cancel(store: Store, wanted: str) -> str:
     """Cancel one run and return what came of it, in a sentence.
 
     Raises:
-        NothingToCancel: it is over, is not there, or somebody else has to do it.
+        NothingToCancel: it is over, or somebody else has to do it.
+        SessionUnknown: it is not there.
     """
     state = _find(store, wanted)
     if state.queued_at is None and state.run.status == "running":
@@ -226,10 +212,7 @@ def _cancel(store: Store, wanted: str) -> str:
 
 
 def _find(store: Store, wanted: str) -> RunState:
-    try:
-        session_id, run_id = store.sessions.resolve(wanted)
-    except SessionUnknown as error:
-        raise NothingToCancel(str(error)) from error
+    session_id, run_id = store.sessions.resolve(wanted)
     if wanted == LAST:
         run_id = store.runs.find_id(session_id, LAST)
     if run_id is None:
@@ -246,9 +229,7 @@ SWEEP_SECONDS: Final = 5.0
 MOST_READ_LINES: Final = 20
 """So many of the last events of a run are looked at for one that says what it does."""
 HEADER: Final = ("RUN", "AGENT", "PROFILE", "STATUS", "TIME", "EVENTS", "WORKER", "NOW")
-WIDE_COLUMNS: Final = 100
-"""A narrower terminal shows no profiles and shorter ids; the beginning of an id is enough for every command."""
-SHORT_ID: Final = 12
+EXPENDABLE: Final = ("PROFILE", "WORKER", "EVENTS", "TIME", "NOW", "AGENT", "STATUS")
 
 
 @click.command("top", epilog=examples("ao top", "ao top --once", "ao top --json | jq .running"))
@@ -257,16 +238,13 @@ SHORT_ID: Final = 12
 @store_options
 def top_command(once: bool, as_json: bool, place: StorePlace) -> None:
     """Show running and queued runs and what each is doing. q or Ctrl-C exits; the runs continue."""
-    with place.open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(place) as store:
         if as_json:
             print_document(_live_document(store.figures.live(), store.workers.living()))
         elif once or not sys.stdout.isatty():
             live, owners = store.figures.live(), store.workers.living()
             echo(_summary(live, owners))
-            if live.runs:
-                rows = [_live_row(run, owners) for run in live.runs]
-                print_table(HEADER, rows, expendable=("PROFILE", "WORKER", "EVENTS", "TIME", "NOW", "AGENT", "STATUS"))
+            print_table(HEADER, [_live_row(run, owners) for run in live.runs], expendable=EXPENDABLE)
             if more := live.queued - sum(run.status == "queued" for run in live.runs):
                 echo(f"… and {more} more queued: ao runs --status queued --all", err=True)
         else:
@@ -323,30 +301,17 @@ def _is_to_quit(keys: int | None) -> bool:
 
 def _screen(live: Live, owners: dict[str, Owner], width: int, height: int) -> "RenderableType":
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    is_wide = width >= WIDE_COLUMNS
-    table = Table(box=None, padding=(0, 2, 0, 0), expand=True, header_style="bold", pad_edge=False)
-    for name in HEADER:
-        if name == "PROFILE" and not is_wide:
-            continue
-        most = {"AGENT": 24 if is_wide else 12, "PROFILE": 20}.get(name)
-        table.add_column(
-            name, no_wrap=True, overflow="ellipsis", ratio=1 if name == "NOW" else None, max_width=most,
-            justify="right" if name in {"TIME", "EVENTS"} else "left",
-        )  # fmt: skip
     room = max(1, height - 4)
     shown = live.runs if len(live.runs) <= room else live.runs[: room - 1]
-    for run in shown:
-        cells = _live_row(run, owners)
-        if not is_wide:
-            cells = [cells[0][:SHORT_ID], cells[1], *cells[3:]]
-        style = "yellow" if run.is_stopping else "dim" if run.status == "queued" else ""
-        table.add_row(*(Text(plain_text(cell)) for cell in cells), style=style)
+    rows = [_live_row(run, owners) for run in shown]
+    styles = ["bold", *("yellow" if run.is_stopping else "dim" if run.status == "queued" else "" for run in shown)]
+    lines = zip(table_lines(HEADER, rows, width, expendable=EXPENDABLE), styles, strict=True)
+    table = [Text(line, style=style, no_wrap=True, overflow="crop") for line, style in lines]
     hidden = live.running + live.queued - len(shown)
     foot = f"… and {hidden} more: ao runs --all" if hidden else "q: exit"
-    return Group(Text(_summary(live, owners), style="bold"), Text(), table, Text(foot, style="dim"))
+    return Group(Text(_summary(live, owners), style="bold"), Text(), *table, Text(foot, style="dim"))
 
 
 def _summary(live: Live, owners: dict[str, Owner]) -> str:

@@ -117,14 +117,13 @@ def show_list(as_json: bool, place: StorePlace) -> None:
         there = SchemaRegistry(store).list()
     if as_json:
         print_document([_document(named) for named in there])
-    elif not there:
-        echo("no schemas yet; add one: ao schema add NAME FILE", err=True)
     else:
         rows = []
         for named in there:
             about = named.description or str(named.schema.get("description") or named.schema.get("title") or "")
             rows.append([named.name, str(named.used_by_runs), short_time(named.created_at), shorten(about, 60)])
-        print_table(["NAME", "RUNS", "ADDED", "DESCRIPTION"], rows)
+        hint = "no schemas yet; add one: ao schema add NAME FILE"
+        print_table(["NAME", "RUNS", "ADDED", "DESCRIPTION"], rows, if_empty=hint)
     leave_if_damaged(store.damage)
 
 

@@ -2,8 +2,7 @@
 
 import json
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,19 +37,16 @@ from ao_runner.cli.printing import (
 )
 from ao_runner.cli.run_progress import Narrator, show_failure, show_result
 from ao_runner.cli.runs import prompt_of
+from ao_runner.cli.stored_events import stored_events
 from ao_runner.errors import RunnerError
 from ao_runner.home import WORKSPACES
 from ao_runner.runs.answers import attempts_of, validation_of
-from ao_runner.runs.lost_runs import fail_lost_runs
+from ao_runner.runs.lost_runs import opened_and_swept
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import OPEN_STATUSES, DeletableSession, Run, Session, StoredEvent
-from ao_runner.store.store import Store
+from ao_runner.store.records import DeletableSession, Run, Session, StoredEvent
 from ao_runner.store.store_errors import RowDamaged
-
-POLL_SECONDS: Final = 0.2
-"""How long git may take to forget the worktrees of deleted sessions."""
 
 
 @click.group(
@@ -72,8 +68,7 @@ def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, place: S
     """List the stored sessions, first the one with the newest run, or delete some."""
     if ctx.invoked_subcommand is not None:
         return
-    with place.open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(place) as store:
         sessions = store.sessions.all()
         shown = sessions if show_all or as_json else sessions[:MOST_SHOWN]
         runs: dict[str, list[Run]] = {session.session_id: [] for session in shown}
@@ -108,8 +103,7 @@ def delete(session_ids: tuple[str, ...], dry_run: bool, as_json: bool, place: St
     ID is the id of a session or of one of its runs, the beginning of one, or `last`. If a run of one of the sessions
     is queued or running, nothing is deleted.
     """
-    with place.open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(place) as store:
         resolved = [store.sessions.resolve(wanted)[0] for wanted in session_ids]
         deleted = store.sessions.delete(resolved, dry_run=dry_run)
     _conclude(place.home, deleted, dry_run=dry_run, as_json=as_json)
@@ -127,8 +121,7 @@ def prune(older_than: float, dry_run: bool, as_json: bool, place: StorePlace) ->
 
     Sessions with a queued or running run stay.
     """
-    with place.open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(place) as store:
         deleted = store.sessions.prune(datetime.now(UTC) - timedelta(seconds=older_than), dry_run=dry_run)
     _conclude(place.home, deleted, dry_run=dry_run, as_json=as_json)
 
@@ -142,20 +135,15 @@ def _conclude(home: Path, sessions: Sequence[DeletableSession], *, dry_run: bool
     if as_json:
         print_document([asdict(session) for session in sessions])
         return
-    if sessions:
-        rows = [
-            [one.session_id, shorten(one.agent_name, 30), str(one.runs), short_time(one.last_activity)]
-            for one in sessions
-        ]
-        print_table(["SESSION", "AGENT", "RUNS", "LAST ACTIVITY"], rows)
+    rows = [
+        [one.session_id, shorten(one.agent_name, 30), str(one.runs), short_time(one.last_activity)] for one in sessions
+    ]
+    print_table(["SESSION", "AGENT", "RUNS", "LAST ACTIVITY"], rows)
     word = "would be deleted" if dry_run else "deleted"
     echo(f"{counted(len(sessions), 'session')} {word}", err=True)
 
 
 def _show(shown: list[tuple[Session, list[Run]]], sessions: int) -> None:
-    if not shown:
-        echo('no sessions yet; start one: ao run BLUEPRINT -p "…"', err=True)
-        return
     header = ["SESSION", "NEWEST", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
     rows = [_row(session, runs) for session, runs in shown]
     if any(session.host for session, _ in shown):
@@ -167,6 +155,7 @@ def _show(shown: list[tuple[Session, list[Run]]], sessions: int) -> None:
         rows,
         whole=("NEWEST", "BEGAN"),
         expendable=("NEWEST", "EXECUTOR", "RUNS", "BEGAN", "PROMPT", "LAST", "AGENT"),
+        if_empty='no sessions yet; start one: ao run BLUEPRINT -p "…"',
     )
     show_newest(sessions, len(shown), "ao sessions")
 
@@ -197,13 +186,12 @@ def _row(session: Session, runs: list[Run]) -> list[str]:
 @store_options
 def events_command(session: str, follow: bool, run_id: str | None, text: bool, place: StorePlace) -> None:
     """Print the events of all runs of SESSION in order, one JSON line each; of a run, if SESSION is the id of one."""
-    with place.open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(place) as store:
         session_id, own_run = store.sessions.resolve(session)
         run_id = own_run if run_id is None else store.runs.find_id(session_id, run_id)
         narrator = Narrator() if text else None
         shown = set()
-        for event in _events(store, session_id, run_id, follow=follow):
+        for event in stored_events(store, session_id, run_id, follow=follow):
             shown.add(event.run_id)
             try:
                 _show_event(event, narrator)
@@ -214,22 +202,6 @@ def events_command(session: str, follow: bool, run_id: str | None, text: bool, p
     if pruned:
         raise EventsPruned(*pruned)
     leave_if_damaged(store.damage)
-
-
-def _events(store: Store, session_id: str, run_id: str | None, *, follow: bool) -> Iterator[StoredEvent]:
-    position = 0
-    while True:
-        # Asked before reading: an event that comes between the two is read in the next round.
-        goes_on = follow and any(
-            run.status in OPEN_STATUSES and run_id in {None, run.run_id} for run in store.runs.of_sessions(session_id)
-        )
-        for event in store.events.of_session(session_id, position, run_id):
-            position = event.position
-            yield event
-        if not goes_on:
-            return
-        time.sleep(POLL_SECONDS)
-        fail_lost_runs(store)
 
 
 def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
@@ -281,8 +253,7 @@ def result_command(
     """Print the result of the last run of SESSION, or of the run that has this id; the exit code is that of the run."""
     if record and attempts:
         raise click.UsageError("--record and --attempts exclude each other; the record contains the rejected answers.")
-    with place.open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(place) as store:
         session_id, own_run = store.sessions.resolve(session)
         run = store.runs.last(session_id, own_run if run_id is None else store.runs.find_id(session_id, run_id))
         if run is None:

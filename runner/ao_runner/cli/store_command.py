@@ -90,8 +90,7 @@ def prune(older_than: float, dry_run: bool, as_json: bool, place: StorePlace) ->
         weeks = {"dropped": [asdict(one) for one in dropped], "kept": [asdict(one) for one in kept]}
         print_document({**weeks, "workers": workers})
         return
-    if dropped:
-        print_table(["WEEK", "RUNS", "MIB"], [[one.week, str(one.runs), f"{one.bytes / 2**20:.1f}"] for one in dropped])
+    print_table(["WEEK", "RUNS", "MIB"], [[one.week, str(one.runs), f"{one.bytes / 2**20:.1f}"] for one in dropped])
     for one in kept:
         echo(f"week {one.week} stays: {counted(one.open_runs, 'run')} not over, see `ao runs`", err=True)
     word = "would be dropped" if dry_run else "dropped"

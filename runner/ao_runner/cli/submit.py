@@ -5,7 +5,7 @@ import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, NoReturn, Unpack
+from typing import Any, Final, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -38,11 +38,12 @@ from ao_runner.cli.options import (
 )
 from ao_runner.cli.printing import echo, print_document
 from ao_runner.cli.run_progress import follow_run, show_terminal
+from ao_runner.cli.stored_events import stored_events
 from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
-from ao_runner.runs.lost_runs import fail_lost_runs
+from ao_runner.runs.lost_runs import opened_and_swept
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun
 from ao_runner.runs.waiting import reasons_to_wait, waiting_in_vain
@@ -51,8 +52,6 @@ from ao_runner.store.records import OPEN_STATUSES, Run, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowDamaged
 
-POLL_SECONDS: Final = 0.05
-SWEEP_SECONDS: Final = 2.0
 OF_A_NEW_SESSION: Final = {
     "blueprint": "BLUEPRINT",
     "pairs": "--param",
@@ -118,15 +117,14 @@ OF_A_NEW_SESSION: Final = {
 @home_option
 @store_option
 @click.pass_context
-def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None:
+def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401  # what click gives
     """Add a run of BLUEPRINT to the queue of this host and print its id. A worker (`ao worker`) performs it.
 
     With --session, continue that session with another prompt. The prompt may be piped in.
     """
     _check_given(ctx, given)
     script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
-    with StorePlace(given["home"], given["store"]).open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(StorePlace(given["home"], given["store"])) as store:
         asked = (_further_run if given["session"] else _first_run)(given, store, script)
         accepted = accepted_from(asked, given, store, is_queued=True)
         run = accepted.run
@@ -186,10 +184,7 @@ def _further_run(given: RunArguments, store: Store, script: str | None) -> NewRu
 
 
 def _placement(given: RunArguments) -> dict[str, Any]:
-    names: tuple[Literal["requires", "priority", "not_before", "requeue"], ...] = (
-        "requires", "priority", "not_before", "requeue"
-    )  # fmt: skip
-    return {name: given[name] for name in names}
+    return {name: given[name] for name in ("requires", "priority", "not_before", "requeue")}
 
 
 def _reason_to_wait(store: Store, run: Run) -> str | None:
@@ -212,8 +207,7 @@ def _wait_for(store: Store, run: Run, style: Style) -> NoReturn:
         echo(f"\nthe run continues; cancel it with: ao cancel {run.run_id}", err=True)
         sys.exit(EXIT_INTERRUPTED)
     if style == "people":
-        seconds = time.monotonic() - began_at
-        show_terminal(terminal, store.sessions.find(run.session_id), seconds, store.runs.rejected_in(run.run_id))
+        show_terminal(terminal, run, store, began_at)
     sys.exit(int(exit_code_of(terminal)))
 
 
@@ -224,25 +218,14 @@ def _successor(store: Store, run: Run) -> Run | None:
 
 
 def _followed(store: Store, run: Run, style: Style) -> Terminal:
-    position, sweep_at = 0, time.monotonic() + SWEEP_SECONDS
     with follow_run(style, None, stop=lambda: None) as listener:  # the run is a worker's
-        while True:
-            # Asked before reading: an event that comes between the two is read in the next round.
-            kept = store.runs.last(run.session_id, run.run_id)
-            is_over = kept is None or kept.status not in OPEN_STATUSES
-            for stored in store.events.of_session(run.session_id, position, run.run_id):
-                position = stored.position
-                line = stored.line.encode()
-                try:
-                    event = parse_event(line)
-                except InvalidEvent as error:
-                    raise RowDamaged("events", str(position), f"event {stored.seq}: {error}") from error
-                listener.on_event(Relayed(event, line))
-                if isinstance(event.body, Result | Failure):
-                    return event.body
-            if is_over:
-                raise RowDamaged("run", run.run_id, "it has ended, and its terminal event cannot be read")
-            if time.monotonic() >= sweep_at:
-                fail_lost_runs(store)
-                sweep_at = time.monotonic() + SWEEP_SECONDS
-            time.sleep(POLL_SECONDS)
+        for stored in stored_events(store, run.session_id, run.run_id, follow=True):
+            line = stored.line.encode()
+            try:
+                event = parse_event(line)
+            except InvalidEvent as error:
+                raise RowDamaged("events", str(stored.position), f"event {stored.seq}: {error}") from error
+            listener.on_event(Relayed(event, line))
+            if isinstance(event.body, Result | Failure):
+                return event.body
+    raise RowDamaged("run", run.run_id, "it has ended, and its terminal event cannot be read")

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
@@ -57,27 +57,8 @@ STORE: Final = "store"
 """The value of `--coordinator` for the queue in the store of `--store`."""
 
 
-class WorkerArguments(TypedDict):
-    """What the command line gives this command."""
-
-    coordinator: str
-    profiles: tuple[str, ...]
-    concurrency: int
-    until_idle: bool
-    log_format: LogFormat | None
-    lease: float
-    tags: tuple[str, ...]
-    gone_after: float
-    outbox_quota: int
-    pairs: tuple[str, ...]
-    metrics_port: int | None
-    metrics_labels: tuple[str, ...]
-    agents: Path | None
-    orchestrator: str | None
-    drain_at_eof: bool
-    keep_rejected: bool
-    home: Path
-    store: str
+WorkerArguments: TypeAlias = dict[str, Any]
+"""The value of each option of `ao worker`, by its name."""
 
 
 @click.command(
@@ -183,7 +164,7 @@ class WorkerArguments(TypedDict):
 @keep_rejected_option
 @home_option
 @store_option
-def worker_command(**given: Unpack[WorkerArguments]) -> None:
+def worker_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
     """Perform runs from the queue of this host, from an HTTP coordinator, or from stdin.
 
     Each event is written to disk before it is delivered. If delivery fails, it is retried, also by the next worker
@@ -201,8 +182,7 @@ def worker_command(**given: Unpack[WorkerArguments]) -> None:
         echo(f"ao: lines of stdin that were no runs: {left.refused_lines}; their failures are on stdout", err=True)
     if left.is_ordered and given["drain_at_eof"] and not left.cancelled_runs:
         sys.exit(ORDERED_EXIT_CODE)
-    ended = 130 if left.cancelled_runs else 75 if left.undelivered_runs else 64 if left.refused_lines else 0
-    sys.exit(ended)
+    sys.exit(130 if left.cancelled_runs else 75 if left.undelivered_runs else 64 if left.refused_lines else 0)
 
 
 def _valid_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
@@ -213,47 +193,35 @@ def _valid_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
 
 
 async def _work(given: WorkerArguments) -> ExitSummary:
-    home, environ = given["home"], dict(os.environ)
-    profiles = given["profiles"]
-    host = _host(given, environ)
-    for name in profiles:
-        host.find_profile(name)
-    places = _outboxes(given)
+    """Take what a worker owns on this host, work until told to leave, and give it back."""
+    home, places, stops = given["home"], _outboxes(given), StopRequests()
+    host = _host(given, dict(os.environ))
     options = OutboxOptions(given["outbox_quota"], has_a_knowing_coordinator=given["coordinator"] == STORE)
-    containment = probe(environ)
-    stops = StopRequests()
+    containment = probe(host.environ)
     with ExitStack() as stack:
         stack.enter_context(on_signals(stops.request))
         owner = stack.enter_context(own_runs(home, _served_here(given), _tags(given)))
         log = _log(given, owner, host)
-        await _sweep(home, log, environ)
+        await _sweep(home, log, host.environ)
         cleanup = stack.enter_context(own_cleanup_journal(home, owner, log.warning))
         lines = stack.enter_context(lifelines(containment))
         private_folder(home, places.parent.name, places.name)
         outbox = stack.enter_context(take_outbox(places, options))
         launcher = stack.enter_context(WarmLauncher(lines, cleanup, log.warning))
-        await _park_ahead(profiles, host, launcher)
-        coordinator, observers = await _coordinator(given, owner, host, log, stops), _observers(stack, given, host, log)
-        metrics = next((one for one in observers if isinstance(one, Metrics)), None)
-        hosting = OrchestratorHosting(given["orchestrator"] or given["coordinator"], environ, launcher.keeps, log.info)
-        worker = Worker(
-            coordinator=coordinator if metrics is None else WatchedCoordinator(coordinator, metrics),
-            outbox=outbox,
-            folder=places,
-            launcher=launcher,
-            host=replace(host, hosting=hosting),
-            log=log,
-            concurrency=given["concurrency"],
-            outbox_options=options,
-            until_idle=given["until_idle"],
-            observers=observers,
-        )
+        await _park_ahead(given["profiles"], host, launcher)
+        coordinator = await _coordinator(given, owner, host, log, stops)
+        asked_at = given["orchestrator"] or given["coordinator"]
+        hosting = OrchestratorHosting(asked_at, host.environ, launcher.keeps, log.info)
+        worker = Worker(coordinator, outbox, places, launcher, replace(host, hosting=hosting), log)
+        worker.outbox_options, worker.concurrency = options, given["concurrency"]
+        worker.until_idle = given["until_idle"]
+        metrics = _observe(stack, given, worker)
         launcher.on_session_left = worker.session_left
         stack.enter_context(stops.told_to(worker.stop))
         stack.enter_context(_at_eof(stops.request) if given["drain_at_eof"] else nullcontext())
         log.info(
             "worker started", coordinator=_named(given), store=StorePlace(home, given["store"]).name,
-            profiles=list(profiles) or "all", concurrency=given["concurrency"], containment=containment.kind,
+            profiles=list(given["profiles"]) or "all", concurrency=given["concurrency"], containment=containment.kind,
             outbox=str(outbox.folder),
         )  # fmt: skip
         async with hosting, _served(given, worker, coordinator, metrics, launcher):
@@ -280,12 +248,16 @@ def _at_eof(leave: Callable[[], None]) -> Iterator[None]:
 
 
 def _host(given: WorkerArguments, environ: dict[str, str]) -> Host:
+    """Return what this host provides for runs; raise `RunnerError` for a profile that cannot be used."""
     profiles, values = given["profiles"], dict(split_pair(pair, "--runner-value") for pair in given["pairs"])
-    default = profiles[0] if profiles else None
-    return Host(given["home"], environ, default, values, keeps_rejected_answers=given["keep_rejected"])
+    default, keeps = next(iter(profiles), None), given["keep_rejected"]
+    host = Host(given["home"], environ, default, values, keeps_rejected_answers=keeps)
+    for name in profiles:
+        host.find_profile(name)
+    return host
 
 
-async def _sweep(home: Path, log: Log, environ: dict[str, str]) -> None:
+async def _sweep(home: Path, log: Log, environ: Mapping[str, str]) -> None:
     if swept := sweep_left_behind(home, log.warning):
         groups, folders = list(swept.groups), list(map(str, swept.folders))
         log.warning("cleaned up after a killed runner", process_groups=groups, temporary_folders=folders)
@@ -308,17 +280,21 @@ def _log(given: WorkerArguments, owner: str, host: Host) -> Log:
     """Return the log, out of which every secret is taken that this host is known to have."""
     names = {name for profile in given["profiles"] for name in host.find_profile(profile).secrets}
     redactor = Redactor(secrets_of(host.environ, names | RUNNERS_OWN))
-    log_format = given["log_format"] or ("console" if sys.stderr.isatty() else "json")
+    log_format: LogFormat = given["log_format"] or ("console" if sys.stderr.isatty() else "json")
     return open_log(log_format, colours=sys.stderr.isatty() and wants_colour(), worker=owner, redactor=redactor)
 
 
-def _observers(stack: ExitStack, given: WorkerArguments, host: Host, log: Log) -> list[Observer]:
-    observers: list[Observer] = [RunLog(log)]
-    if (provider := stack.enter_context(exported_traces(host.environ, log))) is not None:
+def _observe(stack: ExitStack, given: WorkerArguments, worker: Worker) -> Metrics | None:
+    """Log and trace the runs of a worker, and count them where the port of the metrics is given."""
+    observers: list[Observer] = [RunLog(worker.log)]
+    if (provider := stack.enter_context(exported_traces(worker.host.environ, worker.log))) is not None:
         observers.append(Tracing(provider))
-    if given["metrics_port"] is not None:
-        observers.append(Metrics(host.profile, given["metrics_labels"]))
-    return observers
+    metrics = None if given["metrics_port"] is None else Metrics(worker.host.profile, given["metrics_labels"])
+    if metrics is not None:
+        observers.append(metrics)
+        worker.coordinator = WatchedCoordinator(worker.coordinator, metrics)
+    worker.observers = observers
+    return metrics
 
 
 @asynccontextmanager
@@ -326,7 +302,7 @@ async def _served(
     given: WorkerArguments, worker: Worker, coordinator: Coordinator, metrics: Metrics | None, launcher: WarmLauncher
 ) -> AsyncIterator[None]:
     """Serve the metrics of a worker while it works, where that is wished."""
-    if metrics is None or given["metrics_port"] is None:
+    if metrics is None:
         yield
         return
 
@@ -348,6 +324,10 @@ def _named(given: WorkerArguments) -> str:
     """Return the name of the coordinator, or its address without the parts that may be secret."""
     wanted = given["coordinator"]
     return wanted if wanted in {STORE, "stdout"} else shown_address(wanted)
+
+
+def _default_profile(host: Host) -> Profile:
+    return host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
 
 
 def _offer(given: WorkerArguments, owner: str, host: Host) -> Offer:
@@ -394,22 +374,15 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log,
     if wanted == "stdout":
         from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 
-        profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
-        executor = locate_executor(profile.executor)
-        defaults = RunDefaults(
-            executor.name,
-            str(executor.path),
-            str(Path.cwd()),
-            attempt=max(1, int(time.time())),
-            environ=host.environ,
-        )
+        executor = locate_executor(_default_profile(host).executor)
+        attempt, here = max(1, int(time.time())), str(Path.cwd())
+        defaults = RunDefaults(executor.name, str(executor.path), here, attempt=attempt, environ=host.environ)
         return StdoutCoordinator(defaults, tell)
     if is_http:
         from ao_runner.coordinators.http.http_coordinator import HttpCoordinator
         from ao_runner.coordinators.http.leased import LeasedCoordinator
 
-        profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
-        identity = await _identity(profile, host, given["agents"])
+        identity = await _identity(_default_profile(host), host, given["agents"])
         if await _speaks_leases(wanted, host.environ, stops, tell):
             offer = replace(_offer(given, f"{REMOTE}{owner}", host), host=host_name())
             return LeasedCoordinator(wanted, offer, host.environ)

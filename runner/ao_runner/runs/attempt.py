@@ -25,7 +25,7 @@ from ao_runner.discovery import Executor, describe
 from ao_runner.errors import RunnerError
 from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal, Scratch, ScratchNotMade
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail
-from ao_runner.profiles import Limits
+from ao_runner.profiles import ProfileLimits
 from ao_runner.run_events import Relayed, RunIdentity
 from ao_runner.runs.run_request import (
     CannotStart,
@@ -457,7 +457,7 @@ def lines_for(request: RunRequest, lines: Lifelines | None) -> Lifelines | None:
     return lines
 
 
-def rlimits_of(limits: Limits) -> dict[str, int]:
+def rlimits_of(limits: ProfileLimits) -> dict[str, int]:
     """Return the limits that the system enforces on a process, keyed as in `containment.LIMITS`."""
     wanted = {
         "memory_bytes": limits.memory_bytes,

@@ -1,8 +1,8 @@
 """End runs whose runner died as `attempt_lost`, so that every run ends exactly once."""
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -29,6 +29,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.outcome import failed
 from ao_runner.runs.projection import project_end, project_lines
+from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Run, RunState, RunStatus, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import (
@@ -137,6 +138,14 @@ def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str
     except (StoreUnwritable, StoreDamaged):
         return []
     return ended
+
+
+@contextmanager
+def opened_and_swept(place: StorePlace) -> Iterator[Store]:
+    """Open a store, and end the lost runs in it. A `with` block closes it; raises as `StorePlace.open` does."""
+    with place.open() as store:
+        fail_lost_runs(store)
+        yield store
 
 
 def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str] = timestamp) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Final, Literal, assert_never
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_protocol.wire import JsonObject
-from ao_runner.profiles import Limits, Profile
+from ao_runner.profiles import Profile, ProfileLimits
 from ao_runner.store.records import RunStatus
 
 MAX_STDERR_IN_ERROR: Final = 2000
@@ -264,7 +264,7 @@ def with_limit_named(terminal: Terminal, profile: Profile | None) -> Terminal:
     return terminal.model_copy(update={"error": error.model_copy(update={"message": message})})
 
 
-def _allowances(limits: Limits) -> Iterator[tuple[tuple[str, ...], str]]:
+def _allowances(limits: ProfileLimits) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield each limit of a profile with the phrases of a process that exceeded it."""
     if limits.memory_bytes is not None:
         yield OUT_OF_MEMORY, f"{limits.memory_bytes / 2**20:g} MiB of address space (limits.memory_bytes)"

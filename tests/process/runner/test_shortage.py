@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import ErrorInfo, Failure
-from ao_runner.profiles import Limits, Profile
+from ao_runner.profiles import Profile, ProfileLimits
 from ao_runner.runs.outcome import with_limit_named
 from tests.process.lifeline.offered import needs
 from tests.process.runner.performing import perform
 
-SMALL = Profile(name="small", executor="x", limits=Limits(memory_bytes=256 << 20))
+SMALL = Profile(name="small", executor="x", limits=ProfileLimits(memory_bytes=256 << 20))
 LIMIT = "the profile 'small' allows each process 256 MiB of address space (limits.memory_bytes)"
 
 
@@ -40,13 +40,13 @@ def test_what_tells_of_missing_memory_names_the_limit(failure: Failure) -> None:
 @pytest.mark.parametrize(
     ("limits", "words", "allowed"),
     [
-        (Limits(open_files=3), "OSError: [Errno 24] Too many open files", "3 open files (limits.open_files)"),
-        (Limits(cpu_seconds=0.5), "it was ended by SIGXCPU", "0.5 s of processor time (limits.cpu_seconds)"),
-        (Limits(file_bytes=1), "it was ended by SIGXFSZ", "files of 1 bytes (limits.file_bytes)"),
+        (ProfileLimits(open_files=3), "OSError: [Errno 24] Too many open files", "3 open files (limits.open_files)"),
+        (ProfileLimits(cpu_seconds=0.5), "it was ended by SIGXCPU", "0.5 s of processor time (limits.cpu_seconds)"),
+        (ProfileLimits(file_bytes=1), "it was ended by SIGXFSZ", "files of 1 bytes (limits.file_bytes)"),
     ],
     ids=["files", "time", "room"],
 )
-def test_the_other_limits_are_named_by_their_own_words(limits: Limits, words: str, allowed: str) -> None:
+def test_the_other_limits_are_named_by_their_own_words(limits: ProfileLimits, words: str, allowed: str) -> None:
     profile = Profile(name="small", executor="x", limits=limits)
 
     named = with_limit_named(failed(words), profile)

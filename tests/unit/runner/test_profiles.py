@@ -12,13 +12,13 @@ from ao_protocol.documents import Description
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import UnreadableFile, load_object
 from ao_runner.blueprints.placeholders import Scopes, placeholder_problems, resolve_placeholders
+from ao_runner.errors import RunnerError
 from ao_runner.profiles import (
     InvalidProfile,
-    Limits,
     Profile,
     ProfileFolderUnreadable,
+    ProfileLimits,
     ProfileNotFound,
-    ProfileStandsTwice,
     Sandbox,
     list_profiles,
     load_profile,
@@ -41,7 +41,7 @@ def test_the_example_is_read_with_its_paths_and_sizes(tmp_path: Path) -> None:
     profile = load_profile(str(EXAMPLES / "reviews.yaml"), tmp_path, {})
 
     assert (profile.name, profile.executor, profile.tags) == ("reviews", "claude-code", ["reviews"])
-    assert profile.limits == Limits(
+    assert profile.limits == ProfileLimits(
         timeout_seconds=1800, idle_seconds=120, max_turns=50, max_cost_usd=5, memory_bytes=2 * 1024**3, processes=200
     )
     assert profile.warm is not None
@@ -204,7 +204,7 @@ def test_a_profile_in_two_files_is_refused(tmp_path: Path) -> None:
     written(tmp_path, "p.yaml", "executor: echo\n")
     written(tmp_path, "p.json", '{"executor": "echo"}')
 
-    with pytest.raises(ProfileStandsTwice, match=r"the profile p is defined in .*p\.yaml and .*p\.json; keep only one"):
+    with pytest.raises(RunnerError, match=r"the profile p is defined in .*p\.yaml and .*p\.json; keep only one"):
         load_profile("p", tmp_path, {})
 
 
@@ -289,7 +289,7 @@ def test_the_page_about_profiles_names_every_field() -> None:
     fields = Profile.model_json_schema(by_alias=True)
     inner = {
         "environment": "Variables",
-        "limits": "Limits",
+        "limits": "ProfileLimits",
         "sandbox": "Sandbox",
         "warm": "Warm",
         "input": "InputWait",

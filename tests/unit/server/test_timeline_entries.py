@@ -7,7 +7,7 @@ import pytest
 
 from ao_protocol.events import BODIES, Envelope, Event, InvalidEvent
 from ao_protocol.wire import WireModel
-from ao_runner.cli.run_progress import Line, Narrator
+from ao_runner.cli.run_progress import Narrator, ProgressLine
 from ao_runner.runs.narration import NOTHING, entry_of, event_for_people
 from ao_server.event_log import EventPosition, LoggedEvent
 from ao_server.pages.timeline import Entry
@@ -39,7 +39,7 @@ def test_every_event_type_of_the_protocol_has_its_entry(event_type: str) -> None
 def test_an_event_type_that_nobody_knows_is_shown_at_a_terminal_and_on_a_page() -> None:
     line = line_of("thought", text="What if\nnot?")
 
-    assert Narrator().tell(event_for_people(line)) == [Line("·", "thought What if not?")]
+    assert Narrator().tell(event_for_people(line)) == [ProgressLine("·", "thought What if not?")]
     entry = on_page(line)
     assert entry is not None
     assert (entry.told.kind, entry.told.title, entry.text.text) == ("log", "thought", "What if not?")
@@ -51,7 +51,7 @@ def test_a_type_of_the_protocol_without_an_entry_is_shown_like_one_that_nobody_k
     body: Any = Thought(text="Hm")
     event = Event.model_construct(envelope=Envelope(**ENVELOPE), body=body)
 
-    assert Narrator().tell(event) == [Line("·", "thought Hm")]
+    assert Narrator().tell(event) == [ProgressLine("·", "thought Hm")]
     entry = entry_of(body)
     assert (entry.kind, entry.title, entry.text, entry.value) == ("log", "thought", "Hm", {"text": "Hm"})
 

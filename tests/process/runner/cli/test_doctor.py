@@ -8,7 +8,7 @@ import pytest
 from pytest_subprocess import FakeProcess
 
 from ao_protocol.documents import Description
-from ao_runner.diagnosis import Finding, examine_executor, examine_machine
+from ao_runner.diagnosis import Check, examine_executor, examine_machine
 from ao_runner.discovery import Executor
 from ao_runner.store.opening import StorePlace
 from tests.process.runner.cli.calling import Ao, miniature
@@ -34,7 +34,7 @@ def test_a_program_that_is_needed_is_shown(answer: dict[str, Any], shown: str, f
 
     findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path)}, is_needed=True))
 
-    assert findings[-1] == Finding("executor x", "ok", f"claude at {claude}{shown}")
+    assert findings[-1] == Check("executor x", "ok", f"claude at {claude}{shown}")
 
 
 def test_a_program_that_is_missing_comes_with_the_way_to_get_it(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_program_that_is_missing_comes_with_the_way_to_get_it(tmp_path: Path) 
 
     findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path)}, is_needed=True))
 
-    assert findings[-1] == Finding("executor x", "problem", "no-such-program is not on PATH", "pip install it")
+    assert findings[-1] == Check("executor x", "problem", "no-such-program is not on PATH", "pip install it")
 
 
 def test_of_a_secret_only_the_name_is_shown() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ao_protocol.events import Event, event_from_document
 from ao_runner.cli.printing import plain_text, shorten
-from ao_runner.cli.run_progress import Line, Narrator
+from ao_runner.cli.run_progress import Narrator, ProgressLine
 
 
 def event(event_type: str, **fields: Any) -> Event:
@@ -20,30 +20,30 @@ def message(text: str) -> Event:
 
 RESULT = event("result", result_text="done", result_data=None, stop_reason="end_turn")
 
-TOLD: dict[str, tuple[Event, list[Line]]] = {
+TOLD: dict[str, tuple[Event, list[ProgressLine]]] = {
     "a tool": (
         event("tool_started", tool_call_id="t", tool_name="Bash", tool_input={"command": "make\ntest"}),
-        [Line("→", "Bash make test")],
+        [ProgressLine("→", "Bash make test")],
     ),
     "a tool that failed": (
         event("tool_finished", tool_call_id="t", tool_name="Bash", status="failed", error="exit 2"),
-        [Line("!", "Bash failed: exit 2", "warn")],
+        [ProgressLine("!", "Bash failed: exit 2", "fault")],
     ),
     "a tool that worked": (event("tool_finished", tool_call_id="t", tool_name="Bash", status="completed"), []),
     "a retry": (
         event("retry_scheduled", error={"type": "rate_limited", "message": "429"}, attempt=1, delay_seconds=2.5),
-        [Line("…", "rate_limited: 429; retry 1 in 2.5 s", "warn")],
+        [ProgressLine("…", "rate_limited: 429; retry 1 in 2.5 s", "warning")],
     ),
     "an invalid answer": (
         event("output_validation", attempt=1, valid=False, errors=["$.a: no"], retries_left=1),
         [
-            Line("✗", "attempt 1 of 2: the answer does not fit the schema; asking again", "warn"),
-            Line(" ", "  $.a: no", "warn"),
+            ProgressLine("✗", "attempt 1 of 2: the answer does not fit the schema; asking again", "fault"),
+            ProgressLine(" ", "  $.a: no", "fault"),
         ],
     ),
     "a valid answer": (
         event("output_validation", attempt=2, valid=True, errors=[], retries_left=0),
-        [Line("✓", "attempt 2 of 2: the answer fits the schema", "good")],
+        [ProgressLine("✓", "attempt 2 of 2: the answer fits the schema", "good")],
     ),
     "a heartbeat": (event("heartbeat", phase="model", last_progress_seq=1), []),
     "a vendor's own": (event("_acme/thing", x=1), []),
@@ -71,7 +71,7 @@ def test_what_the_agent_says_on_the_way_is_told() -> None:
     narrator = Narrator()
 
     assert narrator.tell(message("I will look.")) == []
-    assert narrator.tell(message("And now?")) == [Line("│", "I will look.")]
+    assert narrator.tell(message("And now?")) == [ProgressLine("│", "I will look.")]
 
 
 def test_the_answer_that_is_the_result_is_not_told_twice() -> None:
@@ -86,7 +86,7 @@ def test_another_answer_than_the_result_is_told() -> None:
     narrator = Narrator()
     narrator.tell(message("almost done"))
 
-    assert narrator.tell(RESULT) == [Line("│", "almost done")]
+    assert narrator.tell(RESULT) == [ProgressLine("│", "almost done")]
 
 
 def test_a_long_message_is_cut() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ao_runner.diagnosis import Finding, judge_server
+from ao_runner.diagnosis import Check, judge_server
 from ao_runner.runs.lost_runs import fail_lost_runs, fail_stranded_runs
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_layout import LAYOUTS, migrate, partition_name
@@ -235,7 +235,7 @@ def test_runs_whose_worker_is_gone_are_told_with_their_host(
         opened.runs.begin(Run("run_1", "ses_1", "start", {}, "2026-01-01T00:00:00Z"), "worker", session)
 
     told = "runs whose worker is gone: run_1 on host-a"
-    assert Finding("store", "note", told, "a worker or `ao runs` ends them") in [*judge_server("x", look(place))]
+    assert Check("store", "note", told, "a worker or `ao runs` ends them") in [*judge_server("x", look(place))]
 
 
 def test_old_weeks_are_dropped_whole_and_a_week_with_an_open_run_stays(

@@ -17,7 +17,7 @@ import pytest
 from ao_protocol.events import Result
 from ao_protocol.wire import JsonObject
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.profiles import Limits, Profile, Warm
+from ao_runner.profiles import Profile, ProfileLimits, Warm
 from ao_runner.runs.journal import StoredJournal
 from ao_runner.runs.run import perform_run
 from ao_runner.runs.run_request import RunRequest, StopRequests, request_under
@@ -161,7 +161,7 @@ def test_a_kept_process_that_hangs_is_replaced_where_it_has_not_read_its_turn(tm
     executor = tmp_path / "hangs"
     executor.write_text(HANGS_AT_ITS_TURN)
     executor.chmod(0o755)
-    limits = Limits(start_seconds=3, timeout_seconds=100)
+    limits = ProfileLimits(start_seconds=3, timeout_seconds=100)
     in_house(tmp_path, Profile(name="x", executor=str(executor), lifecycle="persistent", limits=limits), story)
 
 

@@ -4,7 +4,7 @@ import getpass
 import json
 import os
 from dataclasses import asdict
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import click
 
@@ -16,7 +16,7 @@ from ao_runner.cli.printing import echo, leave_if_damaged, print_document, print
 from ao_runner.cli.runs import time_since
 from ao_runner.odd_characters import visible
 from ao_runner.runs.answering import find_request, give_answer, input_of
-from ao_runner.runs.lost_runs import fail_lost_runs
+from ao_runner.runs.lost_runs import opened_and_swept
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.opening import StorePlace
@@ -37,8 +37,7 @@ from ao_runner.store.store_errors import SessionUnknown
 @store_options
 def inputs_command(run: str | None, as_json: bool, place: StorePlace) -> None:
     """List the requests of runs that wait for a person, or show all requests of RUN with what they ask."""
-    with place.open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(place) as store:
         requests = store.inputs.waiting() if run is None else store.inputs.of_run(run_of(store, run))
     if as_json:
         documents = [{**asdict(one), "is_waiting": one.is_waiting} for one in requests]
@@ -47,15 +46,15 @@ def inputs_command(run: str | None, as_json: bool, place: StorePlace) -> None:
     elif run is not None:
         for request in requests:
             _show(request)
-    elif requests:
+        if not requests:
+            echo("the run has made no request", err=True)
+    else:
         rows = [
             [one.run_id, one.request_id, shorten(one.agent_name, 24), time_since(one.asked_at), _title(one)]
             for one in requests
         ]
         print_table(["RUN", "REQUEST", "AGENT", "SINCE", "TITLE"], rows, expendable=("TITLE", "AGENT", "SINCE"))
-        echo("answer one: ao answer RUN REQUEST --allow", err=True)
-    if not requests and not as_json:
-        echo("no run waits for a person" if run is None else "the run has made no request", err=True)
+        echo("answer one: ao answer RUN REQUEST --allow" if requests else "no run waits for a person", err=True)
     leave_if_damaged(store.damage)
 
 
@@ -112,18 +111,6 @@ def person() -> str:
         return f"uid {os.getuid()}"
 
 
-class AnswerArguments(TypedDict):
-    """The arguments of `ao answer`."""
-
-    run: str
-    request: str | None
-    effect: str | None
-    option: str | None
-    value: str | None
-    as_json: bool
-    place: StorePlace
-
-
 @click.command(
     "answer",
     epilog=examples(
@@ -142,7 +129,7 @@ class AnswerArguments(TypedDict):
 @click.option("--value", metavar="JSON", help="The value that the request asks for.")
 @json_option("Print the answer as JSON.")
 @store_options
-def answer_command(**given: Unpack[AnswerArguments]) -> None:
+def answer_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
     """Answer a REQUEST of RUN: the only one that waits, if it is not named. The first answer counts.
 
     A parked run continues as another run, which is added to the queue.
@@ -152,8 +139,7 @@ def answer_command(**given: Unpack[AnswerArguments]) -> None:
         raise click.UsageError("Say what to answer: --allow, --deny, --option ID or --value JSON.")
     if effect is not None and option is not None:
         raise click.UsageError("Use either --allow, --deny or --option.")
-    with given["place"].open() as store:
-        fail_lost_runs(store)
+    with opened_and_swept(given["place"]) as store:
         found = find_request(store, run_of(store, given["run"]), given["request"])
         answer: JsonObject = {}
         if effect is not None:
