@@ -156,8 +156,10 @@ class StoreCoordinator(Coordinator):
             stored = self._store.events.last_seq(key.run_id)
             if stored == seq and self._store.events.last_line(key.run_id) == line.decode():
                 return Ended(is_awaited=False, pause=None)
-            if stored >= seq and self._end_as_lost(key):
-                return Ended(self._store.deliveries.is_end_awaited(key.run_id), None)
+            if stored >= seq:
+                if self._end_as_lost(key):
+                    return Ended(self._store.deliveries.is_end_awaited(key.run_id), None)
+                self._store.runs.check_held(key.run_id, key.attempt, owner)
             self._store.events.add_of_attempt(key.run_id, key.attempt, seq, [line], owner)
             self._store.runs.check_held(key.run_id, key.attempt)
             return project_end(self._store, key.run_id, body, self._offer.pausing)
