@@ -161,7 +161,6 @@ class StoreCoordinator(Coordinator):
                     return Ended(self._store.deliveries.is_end_awaited(key.run_id), None)
                 self._store.runs.check_held(key.run_id, key.attempt, owner)
             self._store.events.add_of_attempt(key.run_id, key.attempt, seq, [line], owner)
-            self._store.runs.check_held(key.run_id, key.attempt)
             return project_end(self._store, key.run_id, body, self._offer.pausing)
 
         ended = await self._held(key, end)

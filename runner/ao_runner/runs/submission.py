@@ -45,9 +45,6 @@ from ao_runner.store.store_errors import RowDamaged
 DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
 """The default executor for each type of agent."""
 MAX_SHOWN_CHARACTERS: Final = 200
-LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
-MAX_LABELS: Final = 20
-MAX_LABEL_CHARACTERS: Final = 200
 _TERMS: Final = [one.name for one in fields(RunTerms)]
 
 
@@ -254,6 +251,11 @@ def _check_fields(asked: NewRun) -> None:
         except ValueError as error:
             raise _refused(Reason.FIELD, f"$.requires[{number}]", str(error)) from error
     _check_labels(asked.labels)
+
+
+LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
+MAX_LABELS: Final = 20
+MAX_LABEL_CHARACTERS: Final = 200
 
 
 def _check_labels(labels: Mapping[str, str]) -> None:
