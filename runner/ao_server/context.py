@@ -11,7 +11,7 @@ from ao_server.live import LiveSessions
 from ao_server.older.registrations import OlderRunners
 from ao_server.receivers import ReceiverPolicy
 from ao_server.store_access import StoreAccess
-from ao_server.submission import Hosting
+from ao_server.submission import ServerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class ServerContext:
 
     access: StoreAccess
     live: LiveSessions
-    hosting: Hosting
+    settings: ServerSettings
     workers: JoinedWorkers
     runners: OlderRunners
     receivers: ReceiverPolicy

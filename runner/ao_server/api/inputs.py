@@ -11,7 +11,7 @@ from ao_runner.runs.answering import Answered, AnsweredBefore, AnswerRefused, gi
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.store import Store
-from ao_server.api.runs import RunId, found_run
+from ao_server.api.run_calls import RunId, found_run
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
 from ao_server.recording import note_targets

@@ -13,8 +13,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.stored_queue import LOOK_SECONDS
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
-from ao_server.agents import AGENT_NAME, problems_of_agent
-from ao_server.api.runs import RunId, found_run
+from ao_server.agent_documents import AGENT_NAME, problems_of_agent
+from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
 from ao_server.older.handed_out_runs import handed_out
@@ -45,7 +45,7 @@ def _printable(text: str) -> str:
 Text = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_printable)]
 
 
-class Executor(BaseModel):
+class RunnerExecutor(BaseModel):
     """The program that performs the runs of a runner."""
 
     type: Text = "autonomous"
@@ -75,7 +75,7 @@ class Registration(BaseModel):
     hostname: Text
     project_dir: Text
     executor_profile: Text
-    executor: Executor = Executor()
+    executor: RunnerExecutor = RunnerExecutor()
     tags: list[Text] | None = Field(None, max_length=100)
     require_matching_tags: StrictBool = False
     agents: list[OwnAgent] | None = Field(None, max_length=1000)
@@ -101,7 +101,7 @@ class Failed(Report):
     error: str
 
 
-class Stopped(Report):
+class StoppedReport(Report):
     """A run was stopped."""
 
     signal: str = "SIGTERM"
@@ -188,7 +188,7 @@ def _handed_out(context: ServerContext, store: Store, run_id: str) -> JsonObject
     state = found_run(store, run_id)
     session = store.sessions.find(state.run.session_id)
     first = store.runs.first(session.session_id).parameters
-    return handed_out(state, session, first, context.hosting.environ, context.hosting.project_dir)
+    return handed_out(state, session, first, context.settings.environ, context.settings.project_dir)
 
 
 @routes.post("/runner/runs/{run_id}/started")
@@ -212,7 +212,7 @@ async def failed(context: Context, run_id: RunId, report: Failed) -> dict[str, A
 
 
 @routes.post("/runner/runs/{run_id}/stopped")
-async def stopped(context: Context, run_id: RunId, report: Stopped) -> dict[str, Any]:
+async def stopped(context: Context, run_id: RunId, report: StoppedReport) -> dict[str, Any]:
     """End a run as stopped."""
     return await _ended(context, run_id, report, stopped_by(report.signal))
 

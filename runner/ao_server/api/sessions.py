@@ -12,7 +12,7 @@ from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
 from ao_runner.store.records import OPEN_STATUSES, RunState, Session
 from ao_runner.store.store import Store
-from ao_server.api.runs import stopped
+from ao_server.api.run_calls import stopped
 from ao_server.context import Context
 from ao_server.event_log import FIRST, EventId, events_after, position_from
 from ao_server.request_text import Segment

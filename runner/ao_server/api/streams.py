@@ -10,7 +10,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ao_runner.store.records import OPEN_STATUSES
 from ao_runner.store.store import Store
-from ao_server.api.runs import RunId, found_run
+from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
 from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after, position_from

@@ -12,7 +12,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.store.deliveries import Delivery, DeliveryKind, Webhook
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
-from ao_server.api.runs import RunId
+from ao_server.api.run_calls import RunId
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context
 from ao_server.problems import refusal

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ao_protocol.events import UsageFigures
 from ao_runner.store.records import RunState, Session
 from ao_runner.store.store import Store
-from ao_server.api.runs import RunId, found_run
+from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context
 from ao_server.event_log import EventPosition, position_from

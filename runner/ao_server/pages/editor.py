@@ -14,9 +14,9 @@ from ao_runner.discovery import list_executors
 from ao_runner.profiles import list_profiles
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.store import Store
-from ao_server.api.agents import AgentName, create_agent, replace_agent
+from ao_server.api.agent_calls import AgentName, create_agent, replace_agent
 from ao_server.context import Context, ServerContext
-from ao_server.pages.draft import ANSWERS, Draft, Findings, Remark, checked_sample, filled_sample, findings_of
+from ao_server.pages.draft import ANSWERS, Draft, Findings, PlacedRemark, checked_sample, filled_sample, findings_of
 from ao_server.pages.form_fields import FormField, fields_of, texts_of
 from ao_server.pages.rendering import page
 
@@ -47,7 +47,7 @@ async def add_agent(
         try:
             await create_agent(context, findings.document)
         except HTTPException as error:
-            findings.add("name", Remark("$.name", str(error.detail)))
+            findings.add("name", PlacedRemark("$.name", str(error.detail)))
     return await _stored(request, context, draft, findings, then)
 
 
@@ -78,7 +78,7 @@ async def change_agent(
     if draft.base != agent.modified_at:
         draft.base = agent.modified_at
         said = f"somebody else has changed the agent at {agent.modified_at}; save again to replace that"
-        findings.add("name", Remark("$", said))
+        findings.add("name", PlacedRemark("$", said))
     if not findings.count:
         await replace_agent(context, name, findings.document)
     return await _stored(request, context, draft, findings, then)
@@ -107,7 +107,7 @@ async def _checked(context: ServerContext, draft: Draft) -> Findings:
     def check(store: Store) -> Findings:
         findings = findings_of(draft)
         if not draft.editing and draft.name and store.agents.find(draft.name) is not None:
-            findings.add("name", Remark("$.name", "an agent with this name exists; choose another name"))
+            findings.add("name", PlacedRemark("$.name", "an agent with this name exists; choose another name"))
         return findings
 
     return await context.access.read(check)
@@ -157,5 +157,5 @@ def _preview(findings: Findings) -> tuple[list[FormField], dict[str, str]] | Non
 
 def profile_names(context: ServerContext) -> list[str]:
     """Return the profiles and executors of the server's host."""
-    found = list_profiles(context.hosting.home, context.hosting.environ)
+    found = list_profiles(context.settings.home, context.settings.environ)
     return sorted({profile.name for profile in found} | set(list_executors()))

@@ -72,11 +72,11 @@ async def workers(request: Request, context: Context, check: bool = False) -> Re
     """Show who performs runs, and the executors and profiles of the server's host."""
 
     def find(store: Store) -> dict[str, Any]:
-        hosting = context.hosting
+        settings = context.settings
         return {
             **_fleet(context, store),
-            "profiles": list_profiles(hosting.home, hosting.environ),
-            "executors": [(one, *_described(one, check, hosting.environ)) for one in list_executors().values()],
+            "profiles": list_profiles(settings.home, settings.environ),
+            "executors": [(one, *_described(one, check, settings.environ)) for one in list_executors().values()],
             "is_checked": check,
         }
 
@@ -90,7 +90,7 @@ async def stream_workers(request: Request, context: Context) -> EventSourceRespo
 
 
 def _fleet(context: ServerContext, store: Store) -> dict[str, Any]:
-    profiles = list_profiles(context.hosting.home, context.hosting.environ)
+    profiles = list_profiles(context.settings.home, context.settings.environ)
     return {
         "workers": _workers(context, store),
         "host": store.host,

@@ -14,7 +14,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.runs.answering import input_of, value_from
 from ao_runner.store.input_table import StoredRequest
 from ao_server.api.inputs import RequestId, answered_with, found_request
-from ao_server.api.runs import RunId
+from ao_server.api.run_calls import RunId
 from ao_server.context import Context
 from ao_server.pages.actions import Back
 from ao_server.pages.timeline import cut, pretty

@@ -20,8 +20,8 @@ from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.store import Store
-from ao_server.api.agents import AgentName
-from ao_server.api.runs import submitted
+from ao_server.api.agent_calls import AgentName
+from ao_server.api.run_calls import submitted
 from ao_server.context import Context, ServerContext
 from ao_server.pages.editor import found_agent, profile_names
 from ao_server.pages.errors import told

@@ -64,12 +64,12 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ValueNode:
     """A part of a value: a line, or something to open."""
 
     label: str
     text: Excerpt
-    parts: Sequence["Node"] = ()
+    parts: Sequence["ValueNode"] = ()
     missing: int = 0
     """The number of parts that are left out."""
 
@@ -82,7 +82,7 @@ class RunHead:
     failure: Failure | None
     contract: JsonObject | None
     result: Result | None
-    tree: Node | None
+    tree: ValueNode | None
     raw: Excerpt | None
     successor: str | None
     requests: Sequence[RequestView]
@@ -160,19 +160,19 @@ def head_of(store: Store, state: RunState) -> RunHead:
     )
 
 
-def _nodes(label: str, value: JsonValue, left: list[int], levels: int) -> Iterator[Node]:
+def _nodes(label: str, value: JsonValue, left: list[int], levels: int) -> Iterator[ValueNode]:
     """Yield a value as a node, if there is room for it; `left` holds the number of nodes that are still allowed."""
     if left[0] <= 0:
         return
     left[0] -= 1
     if not isinstance(value, dict | list) or not value:
-        yield Node(label, cut(value, 1000) if isinstance(value, str) else Excerpt(in_one_line(value)))
+        yield ValueNode(label, cut(value, 1000) if isinstance(value, str) else Excerpt(in_one_line(value)))
         return
     items = list(value.items()) if isinstance(value, dict) else [(str(at), one) for at, one in enumerate(value)]
     word = "field" if isinstance(value, dict) else "item"
     summary = Excerpt(f"{len(items)} {word}{'s' if len(items) > 1 else ''}")
     if levels <= 1:
-        yield Node(label, summary, (), len(items))
+        yield ValueNode(label, summary, (), len(items))
         return
     parts = [node for name, one in items[:MOST_NODES] for node in _nodes(name[:200], one, left, levels - 1)]
-    yield Node(label, summary, parts, len(items) - len(parts))
+    yield ValueNode(label, summary, parts, len(items) - len(parts))

@@ -15,7 +15,7 @@ from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
-from ao_server.agents import AGENT_NAME, listed_agents, problems_of_agent, remarks_on_agent, shown_agent
+from ao_server.agent_documents import AGENT_NAME, listed_agents, problems_of_agent, remarks_on_agent, shown_agent
 from ao_server.context import Context
 from ao_server.problems import problems_in, refusal
 

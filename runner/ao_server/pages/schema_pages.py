@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInUse, SchemaRegistry
 from ao_runner.named_schemas.vetting import UnacceptableSchema
-from ao_server.api.schemas import NewSchema, SchemaName, create_schema, delete_schema
+from ao_server.api.schema_calls import NewSchema, SchemaName, create_schema, delete_schema
 from ao_server.context import Context, ServerContext
-from ao_server.pages.draft import Remark, Verdict, checked_sample, checked_schema, filled_sample, written
+from ao_server.pages.draft import CheckedText, PlacedRemark, checked_sample, checked_schema, filled_sample, written
 from ao_server.pages.rendering import page
 
 routes = APIRouter(include_in_schema=False)
@@ -89,14 +89,14 @@ def _why_not(name: str, schema: object) -> str:
 async def _shown(
     request: Request, context: ServerContext, draft: SchemaDraft, *, do: str = "", problem: str = "", status: int = 200
 ) -> Response:
-    def check(_: object) -> tuple[Verdict, Verdict | None]:
+    def check(_: object) -> tuple[CheckedText, CheckedText | None]:
         verdict = checked_schema(draft.output_schema)
         if do == "sample-output":
             draft.output_sample = filled_sample(verdict)
         return verdict, checked_sample(draft.output_sample, verdict)
 
     verdict, sample = await context.access.read(check)
-    named = [Remark("$.name", problem)] if problem else []
+    named = [PlacedRemark("$.name", problem)] if problem else []
     return page(
         request, "schema_new.html", status, draft=draft, verdict=verdict, sample_verdict=sample, problems=named, do=do
     )

@@ -82,7 +82,7 @@ async def submitted(
     digest = await asyncio.to_thread(lambda: digest_of([run.model_dump(mode="json") for run in bodies]))
 
     def check(store: Store) -> list[JsonObject] | list[Accepted]:
-        return _answer_to(store, key, digest) or [accepted(store, run, context.hosting) for run in wanted]
+        return _answer_to(store, key, digest) or [accepted(store, run, context.settings) for run in wanted]
 
     def queue(store: Store, checked: Sequence[Accepted]) -> list[JsonObject]:
         if (known := _answer_to(store, key, digest)) is not None:

@@ -7,8 +7,8 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from ao_runner.store.store import Store
-from ao_server.agents import listed_agents
-from ao_server.api.agents import AgentName, NewStatus, delete_agent, set_status
+from ao_server.agent_documents import listed_agents
+from ao_server.api.agent_calls import AgentName, NewStatus, delete_agent, set_status
 from ao_server.context import Context
 from ao_server.pages.rendering import page
 
