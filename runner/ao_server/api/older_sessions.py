@@ -19,6 +19,7 @@ from ao_runner.store.records import RunFilter, RunState, Session
 from ao_runner.store.store import Store
 from ao_server.api.runners import OK
 from ao_server.api.sessions import SessionId, found_session, get_session
+from ao_server.api.streams import event_stream
 from ao_server.context import Context, ServerContext, reads
 from ao_server.event_log import FIRST, EventId, EventPosition, LoggedEvent, events_after, position_from
 from ao_server.older.registrations import OlderRunner, OlderRunners
@@ -109,8 +110,7 @@ async def follow_sessions(
     context: Context, session_id: str | None = None, include_init: bool = True
 ) -> EventSourceResponse:
     """Send the changes of sessions and their events in the older vocabulary, until the server stops."""
-    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
-    return EventSourceResponse(_changes(context, session_id, is_told_all=include_init), ping=15, headers=headers)
+    return event_stream(_changes(context, session_id, is_told_all=include_init))
 
 
 async def _changes(

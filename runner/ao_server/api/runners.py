@@ -14,6 +14,7 @@ from ao_runner.coordinators.stored_queue import LOOK_SECONDS
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
 from ao_server.agent_documents import AGENT_NAME, problems_of_agent
+from ao_server.api.agent_calls import refuse_agent
 from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
@@ -27,7 +28,7 @@ from ao_server.older.registrations import (
     runner_id_of,
 )
 from ao_server.older.reports import failure_of, stopped_by
-from ao_server.problems import problems_in, refusal
+from ao_server.problems import refusal
 from ao_server.request_text import Segment
 
 routes = APIRouter(tags=["Runners"])
@@ -146,10 +147,7 @@ async def _own_agents(context: ServerContext, wanted: Registration) -> list[Json
         "demands": {"hostname": wanted.hostname},
     }
     agents: list[JsonObject] = [{**one.model_dump(exclude_none=True), **placed} for one in wanted.agents or ()]
-    problems = await context.access.read(lambda _: [one for agent in agents for one in problems_of_agent(agent)])
-    if problems:
-        message = "; ".join(map(str, problems[:3]))
-        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_agent", message, problems=problems_in(problems))
+    refuse_agent(await context.access.read(lambda _: [one for agent in agents for one in problems_of_agent(agent)]))
     return agents
 
 
@@ -232,20 +230,11 @@ async def session_ended(context: Context, session_id: SessionId, report: Session
 async def list_runners(context: Context) -> dict[str, Any]:
     """List the registered runners, and the other processes that take runs from this store."""
     runners = [one.shown() for one in context.runners.all()]
-    owners = await context.access.read(lambda store: store.workers.living())
-    others: list[JsonObject] = [
-        {
-            "runner_id": name,
-            "registered_at": None,
-            "last_heartbeat": None,
-            **registration_of(owner),
-            "status": "online",
-            "seconds_since_heartbeat": None,
-        }
-        for name, owner in owners.items()
-        if owner.serves and not context.runners.is_one(name)
-    ]
-    return {"runners": [*runners, *others]}
+    unknown: JsonObject = dict.fromkeys(("registered_at", "last_heartbeat", "seconds_since_heartbeat"))
+    for name, owner in (await context.access.read(lambda store: store.workers.living())).items():
+        if owner.serves and not context.runners.is_one(name):
+            runners.append({"runner_id": name, **unknown, **registration_of(owner), "status": "online"})
+    return {"runners": runners}
 
 
 @routes.delete("/runners/{runner_id}")

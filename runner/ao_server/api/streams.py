@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from itertools import islice
 from typing import Annotated, Final
 
@@ -27,32 +28,41 @@ async def stream_session(
 ) -> EventSourceResponse:
     """Send the events of a session as they are stored (SPEC 5). The stream stays open for its next runs."""
     await context.access.read(lambda store: found_session(store, session_id))
-    return _response(context, session_id, _position(last_event_id), None)
+    return _events_of(context, session_id, last_event_id, None)
 
 
 @routes.get("/runs/{run_id}/stream", response_class=EventSourceResponse)
 async def stream_run(context: Context, run_id: RunId, last_event_id: LastEventId = None) -> EventSourceResponse:
     """Send the events of a run as they are stored (SPEC 5). The stream ends behind the terminal event."""
     state = await context.access.read(lambda store: found_run(store, run_id))
-    return _response(context, state.run.session_id, _position(last_event_id), run_id)
+    return _events_of(context, state.run.session_id, last_event_id, run_id)
 
 
-def _position(last_event_id: str | None) -> EventPosition:
+def _events_of(
+    context: ServerContext, session_id: str, last_event_id: str | None, run_id: str | None
+) -> EventSourceResponse:
+    return event_stream(
+        ServerSentEvent(id=str(one.id), event=json.loads(one.line)["event_type"], data=one.line)
+        async for one in live_events(context, session_id, position_behind(last_event_id), run_id)
+    )
+
+
+def position_behind(last_event_id: str | None) -> EventPosition:
+    """Return the position behind which a reader goes on; without an id, the one before all events.
+
+    Raises:
+        HTTPException: The id is none.
+    """
     try:
         return FIRST if not last_event_id else position_from(last_event_id)
     except ValueError as error:
-        raise HTTPException(400, f"Last-Event-ID: {error}") from error
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"Last-Event-ID: {error}") from error
 
 
-def _response(context: ServerContext, session_id: str, after: EventPosition, run_id: str | None) -> EventSourceResponse:
-    return EventSourceResponse(
-        (
-            ServerSentEvent(id=str(one.id), event=json.loads(one.line)["event_type"], data=one.line)
-            async for one in live_events(context, session_id, after, run_id)
-        ),
-        ping=PING_SECONDS,
-        headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store"},
-    )
+def event_stream(events: AsyncIterator[ServerSentEvent]) -> EventSourceResponse:
+    """Return events as an answer that no proxy holds back."""
+    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
+    return EventSourceResponse(events, ping=PING_SECONDS, headers=headers)
 
 
 async def live_events(

@@ -13,11 +13,10 @@ from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.named_schemas.vetting import remarks_on
-from ao_server.agent_documents import AGENT_NAME, problems_of_agent, remarks_on_agent
+from ao_server.agent_documents import AGENT_NAME, NAME_EXPECTED, problems_of_agent, remarks_on_agent
 from ao_server.pages.samples import sample_of
 
 MOST_CHARACTERS_WITH_LINES: Final = 64 * 1024
-NAME_EXPECTED: Final = "expected 1 to 100 letters, digits, '.', '_' or '-', the first one a letter or a digit"
 TEXTS: Final = ("name", "description", "type", "profile", "system_prompt", "command")
 ANSWERS: Final = {
     "output_schema": "JSON by this schema, always",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Form, HTTPException, Request
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
@@ -14,7 +14,7 @@ from ao_runner.discovery import list_executors
 from ao_runner.profiles import list_profiles
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.store import Store
-from ao_server.api.agent_calls import AgentName, create_agent, replace_agent
+from ao_server.api.agent_calls import AgentName, create_agent, found_agent, replace_agent
 from ao_server.context import Context, ServerContext
 from ao_server.pages.draft import ANSWERS, Draft, Findings, PlacedRemark, checked_sample, filled_sample, findings_of
 from ao_server.pages.form_fields import FormField, fields_of, texts_of
@@ -23,6 +23,14 @@ from ao_server.pages.rendering import page
 routes = APIRouter(include_in_schema=False)
 EXAMPLE: Final = Path(__file__).parent / "example-agent.json"
 DraftForm = Annotated[Draft, Form()]
+
+
+async def _agent_of(context: Context, name: AgentName) -> StoredAgent:
+    return await context.access.read(lambda store: found_agent(store, name))
+
+
+FoundAgent = Annotated[StoredAgent, Depends(_agent_of)]
+"""The agent that a path names."""
 
 
 @routes.get("/ui/agents/_new")
@@ -60,40 +68,26 @@ async def check_agent(
 
 
 @routes.get("/ui/agents/{name}")
-async def show_agent(request: Request, context: Context, name: AgentName, saved: bool = False) -> Response:
+async def show_agent(request: Request, context: Context, agent: FoundAgent, saved: bool = False) -> Response:
     """Show an agent to change it."""
-    agent = await found_agent(context, name)
     draft = Draft.of(agent.document, editing=agent.name, base=agent.modified_at)
     return await _shown(request, context, draft, saved=saved)
 
 
 @routes.post("/ui/agents/{name}")
 async def change_agent(
-    request: Request, context: Context, name: AgentName, draft: DraftForm, then: Annotated[str, Form()] = ""
+    request: Request, context: Context, agent: FoundAgent, draft: DraftForm, then: Annotated[str, Form()] = ""
 ) -> Response:
     """Replace an agent, or show what is wrong. An agent that somebody else has changed meanwhile is not replaced."""
-    agent = await found_agent(context, name)
-    draft.editing = draft.name = name
+    draft.editing = draft.name = agent.name
     findings = await _checked(context, draft)
     if draft.base != agent.modified_at:
         draft.base = agent.modified_at
         said = f"somebody else has changed the agent at {agent.modified_at}; save again to replace that"
         findings.add("name", PlacedRemark("$", said))
     if not findings.count:
-        await replace_agent(context, name, findings.document)
+        await replace_agent(context, agent.name, findings.document)
     return await _stored(request, context, draft, findings, then)
-
-
-async def found_agent(context: ServerContext, name: str) -> StoredAgent:
-    """Return an agent.
-
-    Raises:
-        HTTPException: There is none.
-    """
-    agent = await context.access.read(lambda store: store.agents.find(name))
-    if agent is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"Agent not found: {name}")
-    return agent
 
 
 async def _stored(request: Request, context: ServerContext, draft: Draft, findings: Findings, then: str) -> Response:

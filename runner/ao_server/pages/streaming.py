@@ -13,7 +13,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from ao_protocol.raw_events import events_of_types
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
-from ao_server.api.streams import EVENTS_AT_ONCE, PING_SECONDS
+from ao_server.api.streams import EVENTS_AT_ONCE, event_stream
 from ao_server.context import ServerContext
 from ao_server.event_log import EventPosition, LoggedEvent, events_after
 from ao_server.pages.rendering import can_act, fragment
@@ -28,12 +28,6 @@ END: Final = "end"
 """The event behind which a page does not reconnect."""
 SHOWN_IN_HEADS: Final = ("output_validation", "input_requested", "input_resolved")
 Heads = Callable[[Store, Sequence[RunState]], str]
-
-
-def event_stream(events: AsyncIterator[ServerSentEvent]) -> EventSourceResponse:
-    """Return events as an answer that no proxy holds back."""
-    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
-    return EventSourceResponse(events, ping=PING_SECONDS, headers=headers)
 
 
 @dataclass(frozen=True, slots=True)
