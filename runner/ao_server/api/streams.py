@@ -3,7 +3,6 @@
 import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from itertools import islice
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, HTTPException
@@ -14,11 +13,10 @@ from ao_runner.store.store import Store
 from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
-from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after, position_from
+from ao_server.event_log import EVENTS_AT_ONCE, FIRST, EventPosition, LoggedEvent, position_from, some_events
 
 routes = APIRouter(tags=["Events"])
 PING_SECONDS: Final = 15
-EVENTS_AT_ONCE: Final = 200
 LastEventId = Annotated[str | None, Header(description="The id of the last event that the reader has.")]
 
 
@@ -77,7 +75,7 @@ async def live_events(
         # Asked before reading: an event that comes between the two is read in the next round.
         states = [state for state in store.runs.states_of(session_id) if run_id in {None, state.run.run_id}]
         is_over = run_id is not None and not any(state.run.status in OPEN_STATUSES for state in states)
-        return is_over, list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
+        return is_over, some_events(store, session_id, after, run_id)
 
     async with context.live.watching(session_id) as changed:
         while not context.live.closing.is_set():

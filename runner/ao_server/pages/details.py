@@ -13,7 +13,7 @@ from ao_runner.store.store import Store
 from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.api.streams import event_stream, position_behind
-from ao_server.context import Context
+from ao_server.context import Context, reads
 from ao_server.pages.family import family_of
 from ao_server.pages.rendering import can_act, fragment, page
 from ao_server.pages.run_view import RunRow, head_of, rows_of
@@ -56,15 +56,13 @@ async def stream_run(
 
 
 @routes.get("/ui/sessions/{session_id}")
-async def show_session(request: Request, context: Context, session_id: SessionId, until: str = "") -> Response:
+@reads
+def show_session(store: Store, request: Request, session_id: SessionId, until: str = "") -> Response:
     """Show a session with all its runs."""
-
-    def find(store: Store) -> dict[str, Any]:
-        states = store.runs.states_of(session_id)
-        window = window_of(store, states, _until(until)) if states else None
-        return {**_head_of_session(store, found_session(store, session_id), states), "window": window}
-
-    return page(request, "session.html", **await context.access.read(find))
+    states = store.runs.states_of(session_id)
+    window = window_of(store, states, _until(until)) if states else None
+    head = _head_of_session(store, found_session(store, session_id), states)
+    return page(request, "session.html", window=window, **head)
 
 
 @routes.get("/ui/sessions/{session_id}/stream")

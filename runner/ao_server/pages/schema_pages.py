@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInUse, SchemaRegistry
 from ao_runner.named_schemas.vetting import UnacceptableSchema
+from ao_runner.store.store import Store
 from ao_server.api.schema_calls import NewSchema, SchemaName, create_schema, delete_schema
-from ao_server.context import Context, ServerContext
+from ao_server.context import Context, ServerContext, reads
 from ao_server.pages.draft import CheckedText, PlacedRemark, checked_sample, checked_schema, filled_sample, written
 from ao_server.pages.rendering import page
 
@@ -32,10 +33,10 @@ SchemaForm = Annotated[SchemaDraft, Form()]
 
 
 @routes.get("/ui/schemas")
-async def list_schemas(request: Request, context: Context) -> Response:
+@reads
+def list_schemas(store: Store, request: Request) -> Response:
     """Show all named schemas."""
-    schemas = await context.access.read(lambda store: SchemaRegistry(store).list())
-    return page(request, "schemas.html", schemas=schemas)
+    return page(request, "schemas.html", schemas=SchemaRegistry(store).list())
 
 
 @routes.get("/ui/schemas/_new")
@@ -68,10 +69,12 @@ async def add_schema(request: Request, context: Context, draft: SchemaForm) -> R
 
 
 @routes.get("/ui/schemas/{name}")
-async def show_schema(request: Request, context: Context, name: SchemaName) -> Response:
+@reads
+def show_schema(store: Store, request: Request, name: SchemaName) -> Response:
     """Show a named schema."""
-    schema = await context.access.read(lambda store: SchemaRegistry(store).get(name))
-    return page(request, "schema.html", schema=schema, text=written(schema.schema), why_not=_why_not(name, schema))
+    schema = SchemaRegistry(store).get(name)
+    why_not = str(SchemaInUse(name, schema.used_by_runs)) if schema.used_by_runs else ""
+    return page(request, "schema.html", schema=schema, text=written(schema.schema), why_not=why_not)
 
 
 @routes.post("/ui/schemas/{name}/delete")
@@ -79,11 +82,6 @@ async def delete(context: Context, name: SchemaName) -> RedirectResponse:
     """Delete a schema that no run has used."""
     await delete_schema(context, name)
     return RedirectResponse("/ui/schemas", HTTPStatus.SEE_OTHER)
-
-
-def _why_not(name: str, schema: object) -> str:
-    used = int(getattr(schema, "used_by_runs", 0))
-    return str(SchemaInUse(name, used)) if used else ""
 
 
 async def _shown(

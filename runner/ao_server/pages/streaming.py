@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final
 
 from fastapi import Request
@@ -13,9 +12,9 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from ao_protocol.raw_events import events_of_types
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
-from ao_server.api.streams import EVENTS_AT_ONCE, event_stream
+from ao_server.api.streams import event_stream
 from ao_server.context import ServerContext
-from ao_server.event_log import EventPosition, LoggedEvent, events_after
+from ao_server.event_log import EVENTS_AT_ONCE, EventPosition, LoggedEvent, some_events
 from ao_server.pages.rendering import can_act, fragment
 from ao_server.pages.timeline import entry_of, with_joined_pieces
 from ao_server.shapes import names_of
@@ -53,7 +52,7 @@ async def timeline_stream(
         # Asked before reading: an event that comes between the two is read in the next round.
         every = store.runs.states_of(session_id)
         states = [state for state in every if run_id in {None, state.run.run_id}]
-        events = list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
+        events = some_events(store, session_id, after, run_id)
         by_id = {state.run.run_id: state for state in states}
         entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
         html = "".join(entry.html for entry in with_joined_pieces(entries))
