@@ -18,7 +18,7 @@ from ao_server.pages.family import family_of
 from ao_server.pages.rendering import can_act, fragment, page
 from ao_server.pages.run_view import RunRow, head_of, rows_of
 from ao_server.pages.streaming import timeline_stream
-from ao_server.pages.timeline import cut, pretty, window_of
+from ao_server.pages.timeline import pretty, window_of
 from ao_server.shapes import current_status
 
 routes = APIRouter(include_in_schema=False)
@@ -81,12 +81,10 @@ async def stream_session(
 
 def _head_of_run(store: Store, state: RunState) -> dict[str, Any]:
     head = head_of(store, state)
-    text = None if head.result is None or head.result.result_text is None else cut(head.result.result_text)
     return {
         "head": head,
-        "row": head.row,
+        "row": head["row"],
         "family": family_of(store, state.run.session_id),
-        "result_text": text,
         "given_up": store.deliveries.given_up("", state.run.run_id),
     }
 

@@ -3,7 +3,7 @@
 import json
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
@@ -120,26 +120,28 @@ async def _shown(  # noqa: PLR0913  # what a page shows
 ) -> Response:
     found = await _checked(context, draft) if findings is None else findings
 
-    def show(store: Store) -> dict[str, Any]:
+    def show(store: Store) -> Response:
         if do == "sample-input":
             draft.input_sample = filled_sample(found.input)
         if do == "sample-output":
             draft.output_sample = filled_sample(found.output)
-        agent = store.agents.find(draft.editing) if draft.editing else None
-        return {
-            "agent": agent,
-            "samples": {
-                "input": checked_sample(draft.input_sample, found.input),
-                "output": checked_sample(draft.output_sample, found.output),
-            },
-            "profiles": profile_names(context),
+        samples = {
+            "input": checked_sample(draft.input_sample, found.input),
+            "output": checked_sample(draft.output_sample, found.output),
         }
+        shared = {"draft": draft, "findings": found, "answers": ANSWERS, "do": do, "saved": saved, "samples": samples}
+        return page(
+            request,
+            "agent.html",
+            status,
+            agent=store.agents.find(draft.editing) if draft.editing else None,
+            has_begun=has_begun or status != HTTPStatus.OK,
+            profiles=profile_names(context),
+            preview=_preview(found) if do == "preview" else None,
+            **shared,
+        )
 
-    preview = _preview(found) if do == "preview" else None
-    values = await context.access.read(show)
-    has_begun = has_begun or status != HTTPStatus.OK
-    shared = {"draft": draft, "findings": found, "answers": ANSWERS, "do": do, "has_begun": has_begun, "saved": saved}
-    return page(request, "agent.html", status, preview=preview, **shared, **values)
+    return await context.access.read(show)
 
 
 def _preview(findings: Findings) -> tuple[list[FormField], dict[str, str]] | None:

@@ -70,11 +70,6 @@ class RequestView:
         return " ".join(parts)
 
 
-def views_of(requests: list[StoredRequest]) -> list[RequestView]:
-    """Return requests as pages show them."""
-    return [RequestView(one) for one in requests]
-
-
 @routes.post("/ui/runs/{run_id}/inputs/{request_id:path}")
 async def answer(
     context: Context,

@@ -18,7 +18,6 @@ from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry
 from ao_runner.store.agent_table import StoredAgent
-from ao_runner.store.store import Store
 from ao_server.api.run_calls import submitted
 from ao_server.context import Context, ServerContext
 from ao_server.pages.draft import checked_json
@@ -27,7 +26,7 @@ from ao_server.pages.errors import told
 from ao_server.pages.form_fields import FormField, by_field, every_field, fields_of, texts_of, value_of
 from ao_server.pages.rendering import page
 from ao_server.pages.samples import sample_of
-from ao_server.submission import RunBody
+from ao_server.submission import RunBody, digest_of
 
 routes = APIRouter(include_in_schema=False)
 OPTIONS: Final = ("profile", "project_dir", "priority", "output_schema_name")
@@ -72,8 +71,10 @@ async def start_run(request: Request, context: Context, agent: FoundAgent) -> Re
     try:
         run = RunBody(type="start_session", agent_name=agent.name, parameters=parameters, **wanted)
         if not errors:
-            run_id = await _queued(context, run, given.get("key") or None)
-            return RedirectResponse(f"/ui/runs/{quote(run_id)}", HTTPStatus.SEE_OTHER)
+            # Queued once for each form that was sent, however often it is sent; a changed one counts as another.
+            key = digest_of([given["key"], run.model_dump(mode="json")]) if given.get("key") else None
+            queued = await submitted(context, [run], key)
+            return RedirectResponse(f"/ui/runs/{quote(str(queued[0]['run_id']))}", HTTPStatus.SEE_OTHER)
     except ValidationError as error:
         errors |= {(option := str((one["loc"] or ("",))[0])): [_SAID.get(option, one["msg"])] for one in error.errors()}
     except HTTPException as error:
@@ -81,17 +82,6 @@ async def start_run(request: Request, context: Context, agent: FoundAgent) -> Re
     except RunnerError as error:
         errors = {"": [str(error)]}
     return await _shown(request, context, agent, given, errors)
-
-
-async def _queued(context: ServerContext, wanted: RunBody, key: str | None) -> str:
-    """Queue a run once for each form that was sent, however often it is sent; a changed one counts as another."""
-    try:
-        runs = await submitted(context, [wanted], key)
-    except HTTPException as error:
-        if not isinstance(error.detail, dict) or error.detail.get("error") != "idempotency_key_reused":
-            raise
-        runs = await submitted(context, [wanted])
-    return str(runs[0]["run_id"])
 
 
 def _schema_of(agent: StoredAgent) -> JsonObject:
@@ -122,13 +112,9 @@ async def _shown(
 ) -> Response:
     document = agent.document
     takes_schema = not document.get("output_schema") and not document.get("output_format")
-
-    def find(store: Store) -> dict[str, Any]:
-        return {"schemas": [schema.name for schema in SchemaRegistry(store).list()] if takes_schema else []}
-
+    schemas = await context.access.read(lambda store: SchemaRegistry(store).list()) if takes_schema else []
     fields = fields_of(_schema_of(agent))
     shown = {field.name for field in every_field(fields)} | {*OPTIONS, RAW}
-    values = await context.access.read(find)
     return page(
         request,
         "agent_run.html",
@@ -140,5 +126,5 @@ async def _shown(
         elsewhere=[message for name, found in errors.items() if name not in shown for message in found],
         profiles=profile_names(context),
         key=uuid4().hex,
-        **values,
+        schemas=[schema.name for schema in schemas],
     )
