@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,8 @@ FOREIGN_SENTENCES = {
     "runner/ao_runner/worker/metrics.py": "a request line of HTTP",
 }
 """By module: why it compares sentences. All others decide by values."""
+IN_EVERY_FOLDER = {"__init__.py", "__main__.py"}
+STILL_TWICE = {("ao_runner", "answers.py"), ("ao_runner", "errors.py")}
 SAYS_NOTHING = {"base", "common", "helpers", "manager", "misc", "util", "utils"}
 
 
@@ -76,6 +79,13 @@ def test_a_module_begins_by_saying_what_it_is_for() -> None:
 
 def test_a_module_has_a_name_that_says_something() -> None:
     assert [name for name in MODULES if Path(name).stem in SAYS_NOTHING] == []
+
+
+def test_no_file_name_occurs_twice_in_a_package() -> None:
+    found = Counter((Path(name).parts[1], Path(name).name) for name in MODULES)
+    twice = {one for one, count in found.items() if count > 1 and one[1] not in IN_EVERY_FOLDER}
+
+    assert twice <= STILL_TWICE
 
 
 def test_no_pattern_has_a_possessive_group() -> None:

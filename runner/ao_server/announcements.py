@@ -19,7 +19,7 @@ from ao_runner.store.store_errors import StoreUnusable, StoreUnwritable
 from ao_server.context import ServerContext
 from ao_server.joined_workers import tell
 from ao_server.shapes import terminal_of
-from ao_server.submission import Hosting, accepted
+from ao_server.submission import ServerSettings, accepted
 
 
 async def announce_ends(context: ServerContext) -> None:
@@ -36,7 +36,7 @@ async def _announce(context: ServerContext) -> None:
     ):
         access.wakeup.notify()  # the senders to webhooks
     for parent in await access.read(lambda store: store.deliveries.parents_to_resume()):
-        if await access.write_alone(partial(resume_parent, parent=parent, hosting=context.hosting)):
+        if await access.write_alone(partial(resume_parent, parent=parent, settings=context.settings)):
             access.notify()
 
 
@@ -45,7 +45,7 @@ def _announce_some(store: Store) -> bool:
         return store.deliveries.announce_ends(timestamp()) > 0
 
 
-def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
+def resume_parent(store: Store, parent: str, settings: ServerSettings) -> bool:
     """Queue a run that tells a parent of the ends of its children, if its turn has completed; return whether it did.
 
     If the parent cannot be resumed, the callbacks are given up, with the reason.
@@ -61,8 +61,8 @@ def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
             ends = [_end_of(store, state) for state in in_order]
             if ends:
                 prompt: JsonObject = {"prompt": callback_prompt(ends)}
-                resume = NewRun(session_id=parent, parameters=prompt, model_script=hosting.model_script)
-                accepted(store, resume, hosting).enqueue(store)
+                resume = NewRun(session_id=parent, parameters=prompt, model_script=settings.model_script)
+                accepted(store, resume, settings).enqueue(store)
         except (StoreUnwritable, StoreUnusable):
             raise
         except (HTTPException, RunnerError, ValueError) as error:

@@ -16,14 +16,14 @@ from ao_runner.errors import RunnerError
 from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
 from ao_server.api import (
-    agents,
+    agent_calls,
     inputs,
     limits,
     not_served,
     older_sessions,
+    run_calls,
     runners,
-    runs,
-    schemas,
+    schema_calls,
     sessions,
     streams,
     webhooks,
@@ -36,11 +36,20 @@ from ao_server.gate import Gate, GatePolicy
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
 from ao_server.older.registrations import OlderRunners
-from ao_server.pages import actions, details, editor, exports, fleet, login, oversight, run_dialog
-from ao_server.pages import agents as agent_pages
-from ao_server.pages import requests as request_pages
-from ao_server.pages import runs as run_pages
-from ao_server.pages import schemas as schema_pages
+from ao_server.pages import (
+    actions,
+    agent_pages,
+    details,
+    editor,
+    exports,
+    fleet,
+    login,
+    oversight,
+    requests,
+    run_dialog,
+    run_lists,
+    schema_pages,
+)
 from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
 from ao_server.problems import RESPONSES, handle_errors
@@ -48,7 +57,7 @@ from ao_server.receivers import ReceiverPolicy
 from ao_server.recording import ActionLog, Recording
 from ao_server.request_text import StrictBodies
 from ao_server.store_access import StoreAccess
-from ao_server.submission import Hosting
+from ao_server.submission import ServerSettings
 from ao_server.webhook_sending import send_messages
 
 SWEEP_SECONDS: Final = 2.0
@@ -64,12 +73,12 @@ async def health() -> dict[str, Any]:
 
 
 def build_application(
-    access: StoreAccess, hosting: Hosting, policy: GatePolicy, receivers: ReceiverPolicy, beside: WorkerBeside
+    access: StoreAccess, settings: ServerSettings, policy: GatePolicy, receivers: ReceiverPolicy, beside: WorkerBeside
 ) -> tuple[FastAPI, Application]:
     """Return the application, and the same behind its gate. The lifespan owns `access`."""
     live, actions_log = LiveSessions(access), ActionLog(access)
     joined, older = JoinedWorkers(access), OlderRunners(access, tell)
-    context = ServerContext(access, live, hosting, joined, older, receivers, beside)
+    context = ServerContext(access, live, settings, joined, older, receivers, beside)
 
     mcp = McpEndpoint(live.closing)
 
@@ -96,10 +105,11 @@ def build_application(
     app.state.context = context
     app.state.policy = policy
     for part in (
-        general, agents.routes, schemas.routes, runs.routes, inputs.routes, sessions.routes, streams.routes,
-        webhooks.routes, workers.routes, runners.routes, older_sessions.routes, limits.routes, not_served.routes,
-        run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes, fleet.routes,
-        request_pages.routes, login.routes, agent_pages.routes, editor.routes, run_dialog.routes, schema_pages.routes,
+        general, agent_calls.routes, schema_calls.routes, run_calls.routes, inputs.routes, sessions.routes,
+        streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes, limits.routes,
+        not_served.routes, run_lists.routes, details.routes, actions.routes, exports.routes, oversight.routes,
+        fleet.routes, requests.routes, login.routes, agent_pages.routes, editor.routes, run_dialog.routes,
+        schema_pages.routes,
     ):  # fmt: skip
         app.include_router(part)
     serve_static_files(app)
@@ -134,7 +144,7 @@ async def _sweep(context: ServerContext) -> None:
     forget_at = 0.0
     while True:
         with suppress(RunnerError):
-            await runs.sweep(context)
+            await run_calls.sweep(context)
             if time.monotonic() >= forget_at:
                 before = timestamp(datetime.now(UTC) - ANSWERS_KEPT)
                 await context.access.write(lambda store: store.answers.forget(before))  # noqa: B023  # awaited here

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Final, NamedTuple
 
 from pydantic import StringConstraints
@@ -22,6 +23,8 @@ class EventPosition(NamedTuple):
         return f"{self.position}-{self.seq}"
 
 
+EVENTS_AT_ONCE: Final = 200
+"""The number of events that a reader gets at a time."""
 FIRST: Final = EventPosition(0, 0)
 """The position before all events."""
 
@@ -59,3 +62,8 @@ def events_after(
         found = EventPosition(event.position, event.seq)
         if found > after:
             yield LoggedEvent(found, event.run_id, event.line)
+
+
+def some_events(store: Store, session_id: str, after: EventPosition, run_id: str | None) -> list[LoggedEvent]:
+    """Return the first `EVENTS_AT_ONCE` of the events behind a position."""
+    return list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))

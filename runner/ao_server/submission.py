@@ -26,7 +26,7 @@ from ao_runner.runs.submission import (
 from ao_runner.store.records import ExecutionMode, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import SessionUnknown
-from ao_server.agents import Agent, Demands, read_agent
+from ao_server.agent_documents import Agent, Demands, read_agent
 from ao_server.problems import refusal
 from ao_server.request_text import LongName, Name
 
@@ -59,7 +59,7 @@ class RunBody(AskedInJson):
 
 
 @dataclass(frozen=True, slots=True)
-class Hosting:
+class ServerSettings:
     """What the server adds to every run."""
 
     home: Path
@@ -69,18 +69,18 @@ class Hosting:
     """A model script, as JSON, that answers instead of a model in every run."""
 
 
-def accepted(store: Store, wanted: RunBody | NewRun, hosting: Hosting) -> Accepted:
+def accepted(store: Store, wanted: RunBody | NewRun, settings: ServerSettings) -> Accepted:
     """Check a request against agent, session and schemas. Nothing is written.
 
     Raises:
         HTTPException: There is no such agent or session.
         RunnerError: What every door refuses.
     """
-    asked = wanted if isinstance(wanted, NewRun) else _asked(store, wanted, hosting)
-    return accept(asked, Reception(hosting.environ, hosting.home, hosting.project_dir, store))
+    asked = wanted if isinstance(wanted, NewRun) else _asked(store, wanted, settings)
+    return accept(asked, Reception(settings.environ, settings.home, settings.project_dir, store))
 
 
-def _asked(store: Store, wanted: RunBody, hosting: Hosting) -> NewRun:
+def _asked(store: Store, wanted: RunBody, settings: ServerSettings) -> NewRun:
     agent = None if wanted.agent_name is None else _find_agent(store, wanted.agent_name)
     is_new = wanted.type == "start_session"
     if not is_new:
@@ -94,7 +94,7 @@ def _asked(store: Store, wanted: RunBody, hosting: Hosting) -> NewRun:
         session_id=wanted.session_id,
         project_dir=wanted.project_dir or demands.project_dir,
         **wanted.to_fields(),
-        model_script=hosting.model_script,
+        model_script=settings.model_script,
         requires=tuple(dict.fromkeys(requires)),
         priority=wanted.priority,
         not_before=None if wanted.not_before is None else timestamp(wanted.not_before),
@@ -102,12 +102,12 @@ def _asked(store: Store, wanted: RunBody, hosting: Hosting) -> NewRun:
         parent_session_id=wanted.parent_session_id,
         execution_mode=wanted.execution_mode,
     )
-    return _with_agent(asked, agent, demands.executor_profile, hosting) if is_new else asked
+    return _with_agent(asked, agent, demands.executor_profile, settings) if is_new else asked
 
 
-def _with_agent(asked: NewRun, agent: Agent | None, profile: str | None, hosting: Hosting) -> NewRun:
+def _with_agent(asked: NewRun, agent: Agent | None, profile: str | None, settings: ServerSettings) -> NewRun:
     """Return the request with what its agent says; `profile` is what it demands in the second place."""
-    folder = Path(hosting.project_dir)
+    folder = Path(settings.project_dir)
     if agent is None:
         return replace(
             asked, blueprint=understand_blueprint(folder / "agent", dict(NO_AGENT)), profile=asked.profile or profile
@@ -138,7 +138,7 @@ def _find_agent(store: Store, name: str) -> Agent:
     return read_agent(stored)
 
 
-def repeated(store: Store, run_id: str, hosting: Hosting) -> NewRun:
+def repeated(store: Store, run_id: str, settings: ServerSettings) -> NewRun:
     """Return the request that asks the same as a stored run. An agent that is stored is taken as it is now."""
     run = store.runs.exactly(run_id)
     session = store.sessions.find(run.session_id)
@@ -146,7 +146,7 @@ def repeated(store: Store, run_id: str, hosting: Hosting) -> NewRun:
     stored = None if asked.blueprint is None else store.agents.find(session.agent_name)
     if stored is None or asked.blueprint is None:
         return asked
-    return _with_agent(asked, _find_agent(store, stored.name), None, hosting)
+    return _with_agent(asked, _find_agent(store, stored.name), None, settings)
 
 
 def digest_of(document: JsonValue) -> str:
@@ -154,4 +154,4 @@ def digest_of(document: JsonValue) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-__all__ = ["Hosting", "RunBody", "SessionUnknown", "accepted", "digest_of", "repeated", "shown"]
+__all__ = ["RunBody", "ServerSettings", "SessionUnknown", "accepted", "digest_of", "repeated", "shown"]

@@ -135,7 +135,7 @@ async def _serve(given: ServeArguments) -> None:
     from ao_server.beside import WorkerBeside
     from ao_server.receivers import ReceiverPolicy
     from ao_server.store_access import StoreAccess
-    from ao_server.submission import Hosting
+    from ao_server.submission import ServerSettings
 
     if not is_loopback(given["host"]) and given["with_token"] is False:
         raise click.UsageError("--no-token is for loopback addresses only; omit it, or omit --host")
@@ -145,12 +145,12 @@ async def _serve(given: ServeArguments) -> None:
     tokens = policy.tokens
     script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
     access = StoreAccess(StorePlace(given["home"], given["store"]), f"server-{os.getpid()}")
-    hosting = Hosting(given["home"], os.environ, str(given["project_dir"]), script)
+    settings = ServerSettings(given["home"], os.environ, str(given["project_dir"]), script)
     receivers = ReceiverPolicy(allows_private=given["private_webhooks"] or is_loopback(given["host"]))
     # Every user of this host can see arguments; only this user can see variables.
     environ = {**os.environ, "AO_STORE": given["store"]} | ({COORDINATOR_TOKEN: tokens["worker"]} if tokens else {})
     beside = WorkerBeside(_worker(given, _own_address(listener)), environ, ORDERED_EXIT_CODE, _tell)
-    app, gate = build_application(access, hosting, policy, receivers, beside)
+    app, gate = build_application(access, settings, policy, receivers, beside)
     connections = fitting_connections(given["max_connections"])
     bounds = Bounds(connections, given["head_seconds"], given["body_seconds"])
     config = BoundedConfig(gate, bounds, GRACEFUL_SECONDS, given["proxies"])

@@ -11,8 +11,8 @@ from ao_runner.runs.answering import Answered, AnsweredBefore, AnswerRefused, gi
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.store import Store
-from ao_server.api.runs import RunId, found_run
-from ao_server.context import Context, ServerContext
+from ao_server.api.run_calls import RunId, found_run
+from ao_server.context import Context, ServerContext, reads
 from ao_server.problems import refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
@@ -32,20 +32,18 @@ class NewAnswer(BaseModel):
 
 
 @routes.get("/inputs")
-async def list_inputs(context: Context) -> dict[str, Any]:
+@reads
+def list_inputs(store: Store) -> dict[str, Any]:
     """List the requests that wait for a person, oldest first."""
-    return {"inputs": [brief(shown(one)) for one in await context.access.read(lambda store: store.inputs.waiting())]}
+    return {"inputs": [brief(shown(one)) for one in store.inputs.waiting()]}
 
 
 @routes.get("/runs/{run_id}/inputs")
-async def list_inputs_of_run(context: Context, run_id: RunId) -> dict[str, Any]:
+@reads
+def list_inputs_of_run(store: Store, run_id: RunId) -> dict[str, Any]:
     """List all requests of a run, with how they were resolved and by whom."""
-
-    def find(store: Store) -> list[StoredRequest]:
-        found_run(store, run_id)
-        return store.inputs.of_run(run_id)
-
-    return {"inputs": [shown(one) for one in await context.access.read(find)]}
+    found_run(store, run_id)
+    return {"inputs": [shown(one) for one in store.inputs.of_run(run_id)]}
 
 
 @routes.post("/runs/{run_id}/inputs/{request_id:path}")

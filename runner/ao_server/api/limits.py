@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ao_protocol.written import check_name
 from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
-from ao_server.context import Context, ServerContext
+from ao_server.context import Context, ServerContext, reads
 from ao_server.problems import refusal
 from ao_server.request_text import Segment
 
@@ -32,9 +32,10 @@ class NewLimit(BaseModel):
 
 
 @routes.get("")
-async def list_limits(context: Context) -> dict[str, Any]:
+@reads
+def list_limits(store: Store) -> dict[str, Any]:
     """List the limits. A `pause` ends by itself: a usage limit of the provider was met."""
-    return {"limits": [asdict(limit) for limit in await context.access.read(lambda store: store.limits.all())]}
+    return {"limits": [asdict(limit) for limit in store.limits.all()]}
 
 
 @routes.put("/{kind}/{name:path}")

@@ -18,8 +18,9 @@ from ao_runner.store.brief_fields import OMITTED
 from ao_runner.store.records import RunFilter, RunState, Session
 from ao_runner.store.store import Store
 from ao_server.api.runners import OK
-from ao_server.api.sessions import SessionId, found_session
-from ao_server.context import Context, ServerContext
+from ao_server.api.sessions import SessionId, found_session, get_session
+from ao_server.api.streams import event_stream
+from ao_server.context import Context, ServerContext, reads
 from ao_server.event_log import FIRST, EventId, EventPosition, LoggedEvent, events_after, position_from
 from ao_server.older.registrations import OlderRunner, OlderRunners
 from ao_server.older.reports import OlderRun, PostedEvent, bound, older_row, time_of
@@ -61,7 +62,7 @@ async def bind(context: Context, session_id: SessionId, binding: Binding) -> dic
     await context.access.write(
         lambda store: store.sessions.place(session_id, binding.executor_profile, binding.project_dir)
     )
-    return {**OK, "session": await _shown(context, session_id)}
+    return {**OK, **await get_session(context, context.runners.idle, session_id)}
 
 
 @routes.post("/sessions/{session_id}/events", status_code=HTTPStatus.CREATED)
@@ -86,25 +87,22 @@ async def change_metadata(context: Context, session_id: SessionId, metadata: Met
         store.sessions.place(session_id, metadata.executor_profile, metadata.project_dir)
 
     await context.access.write(change)
-    return {**OK, "session": await _shown(context, session_id)}
+    return {**OK, **await get_session(context, context.runners.idle, session_id)}
 
 
 @routes.get("/sessions/{session_id}/events")
-async def list_events(
-    context: Context,
+@reads
+def list_events(
+    store: Store,
     session_id: SessionId,
     after: Annotated[EventId, Query(description="The `id` of the last event that is known.")] = str(FIRST),
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> dict[str, Any]:
     """List events in the older vocabulary: messages, tool calls and results."""
-
-    def find(store: Store) -> list[JsonObject]:
-        session = found_session(store, session_id)
-        states = {state.run.run_id: state for state in store.runs.states_of(session_id)}
-        rows = (_row(store, session, states, one) for one in events_after(store, session_id, position_from(after)))
-        return list(islice((row for row in rows if row is not None), limit))
-
-    return {"events": await context.access.read(find)}
+    session = found_session(store, session_id)
+    states = {state.run.run_id: state for state in store.runs.states_of(session_id)}
+    rows = (_row(store, session, states, one) for one in events_after(store, session_id, position_from(after)))
+    return {"events": list(islice((row for row in rows if row is not None), limit))}
 
 
 @routes.get("/sse/sessions", response_class=EventSourceResponse)
@@ -112,8 +110,7 @@ async def follow_sessions(
     context: Context, session_id: str | None = None, include_init: bool = True
 ) -> EventSourceResponse:
     """Send the changes of sessions and their events in the older vocabulary, until the server stops."""
-    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
-    return EventSourceResponse(_changes(context, session_id, is_told_all=include_init), ping=15, headers=headers)
+    return event_stream(_changes(context, session_id, is_told_all=include_init))
 
 
 async def _changes(
@@ -194,15 +191,6 @@ def _row(store: Store, session: Session, states: dict[str, RunState], logged: Lo
         parameters = store.runs.find(state.run.run_id)[0].run.parameters
     question = user_message(session.blueprint, parameters, is_start=state.run.mode == "start")
     return older_row(event, str(logged.id), question, is_posted=OlderRunners.is_one(state.owner))
-
-
-async def _shown(context: ServerContext, session_id: str) -> JsonObject:
-    idle = context.runners.idle
-
-    def show(store: Store) -> JsonObject:
-        return shown_sessions(store, [found_session(store, session_id)], idle)[session_id]
-
-    return await context.access.read(show)
 
 
 async def _going_on(context: ServerContext, session_id: str, attempt: int | None) -> tuple[OlderRunner, OlderRun]:

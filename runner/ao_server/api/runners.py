@@ -13,8 +13,9 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.stored_queue import LOOK_SECONDS
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
-from ao_server.agents import AGENT_NAME, problems_of_agent
-from ao_server.api.runs import RunId, found_run
+from ao_server.agent_documents import AGENT_NAME, problems_of_agent
+from ao_server.api.agent_calls import refuse_agent
+from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
 from ao_server.older.handed_out_runs import handed_out
@@ -27,7 +28,7 @@ from ao_server.older.registrations import (
     runner_id_of,
 )
 from ao_server.older.reports import failure_of, stopped_by
-from ao_server.problems import problems_in, refusal
+from ao_server.problems import refusal
 from ao_server.request_text import Segment
 
 routes = APIRouter(tags=["Runners"])
@@ -45,7 +46,7 @@ def _printable(text: str) -> str:
 Text = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_printable)]
 
 
-class Executor(BaseModel):
+class RunnerExecutor(BaseModel):
     """The program that performs the runs of a runner."""
 
     type: Text = "autonomous"
@@ -75,7 +76,7 @@ class Registration(BaseModel):
     hostname: Text
     project_dir: Text
     executor_profile: Text
-    executor: Executor = Executor()
+    executor: RunnerExecutor = RunnerExecutor()
     tags: list[Text] | None = Field(None, max_length=100)
     require_matching_tags: StrictBool = False
     agents: list[OwnAgent] | None = Field(None, max_length=1000)
@@ -101,7 +102,7 @@ class Failed(Report):
     error: str
 
 
-class Stopped(Report):
+class StoppedReport(Report):
     """A run was stopped."""
 
     signal: str = "SIGTERM"
@@ -146,10 +147,7 @@ async def _own_agents(context: ServerContext, wanted: Registration) -> list[Json
         "demands": {"hostname": wanted.hostname},
     }
     agents: list[JsonObject] = [{**one.model_dump(exclude_none=True), **placed} for one in wanted.agents or ()]
-    problems = await context.access.read(lambda _: [one for agent in agents for one in problems_of_agent(agent)])
-    if problems:
-        message = "; ".join(map(str, problems[:3]))
-        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_agent", message, problems=problems_in(problems))
+    refuse_agent(await context.access.read(lambda _: [one for agent in agents for one in problems_of_agent(agent)]))
     return agents
 
 
@@ -188,7 +186,7 @@ def _handed_out(context: ServerContext, store: Store, run_id: str) -> JsonObject
     state = found_run(store, run_id)
     session = store.sessions.find(state.run.session_id)
     first = store.runs.first(session.session_id).parameters
-    return handed_out(state, session, first, context.hosting.environ, context.hosting.project_dir)
+    return handed_out(state, session, first, context.settings.environ, context.settings.project_dir)
 
 
 @routes.post("/runner/runs/{run_id}/started")
@@ -212,7 +210,7 @@ async def failed(context: Context, run_id: RunId, report: Failed) -> dict[str, A
 
 
 @routes.post("/runner/runs/{run_id}/stopped")
-async def stopped(context: Context, run_id: RunId, report: Stopped) -> dict[str, Any]:
+async def stopped(context: Context, run_id: RunId, report: StoppedReport) -> dict[str, Any]:
     """End a run as stopped."""
     return await _ended(context, run_id, report, stopped_by(report.signal))
 
@@ -232,20 +230,11 @@ async def session_ended(context: Context, session_id: SessionId, report: Session
 async def list_runners(context: Context) -> dict[str, Any]:
     """List the registered runners, and the other processes that take runs from this store."""
     runners = [one.shown() for one in context.runners.all()]
-    owners = await context.access.read(lambda store: store.workers.living())
-    others: list[JsonObject] = [
-        {
-            "runner_id": name,
-            "registered_at": None,
-            "last_heartbeat": None,
-            **registration_of(owner),
-            "status": "online",
-            "seconds_since_heartbeat": None,
-        }
-        for name, owner in owners.items()
-        if owner.serves and not context.runners.is_one(name)
-    ]
-    return {"runners": [*runners, *others]}
+    unknown: JsonObject = dict.fromkeys(("registered_at", "last_heartbeat", "seconds_since_heartbeat"))
+    for name, owner in (await context.access.read(lambda store: store.workers.living())).items():
+        if owner.serves and not context.runners.is_one(name):
+            runners.append({"runner_id": name, **unknown, **registration_of(owner), "status": "online"})
+    return {"runners": runners}
 
 
 @routes.delete("/runners/{runner_id}")

@@ -8,11 +8,10 @@ from fastapi import APIRouter, HTTPException, Path, Query
 
 from ao_protocol.events import Result
 from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS, decode_object
-from ao_protocol.wire import JsonObject
 from ao_runner.store.records import OPEN_STATUSES, RunState, Session
 from ao_runner.store.store import Store
-from ao_server.api.runs import stopped
-from ao_server.context import Context
+from ao_server.api.run_calls import stopped
+from ao_server.context import Context, Idle, reads
 from ao_server.event_log import FIRST, EventId, events_after, position_from
 from ao_server.request_text import Segment
 from ao_server.shapes import current_status, shown_result, shown_sessions, terminal_of
@@ -23,8 +22,10 @@ MAX_EVENTS: Final = 1000
 
 
 @routes.get("")
-async def list_sessions(
-    context: Context,
+@reads
+def list_sessions(
+    store: Store,
+    idle: Idle,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
     parent_session_id: str | None = None,
     after: Annotated[
@@ -32,61 +33,47 @@ async def list_sessions(
     ] = None,
 ) -> dict[str, Any]:
     """List sessions, the one with the newest run first; with `after`, in the order of their ids."""
-    idle = context.runners.idle
-
-    def find(store: Store) -> JsonObject:
-        found = store.sessions.all() if after is None else store.sessions.after(after, limit)
-        sessions = [one for one in found if parent_session_id in {None, one.parent_session_id}][:limit]
-        rest = {} if after is None else {"next_after": found[-1].session_id if len(found) == limit else None}
-        return {"sessions": list(shown_sessions(store, sessions, idle).values()), **rest}
-
-    return await context.access.read(find)
+    found = store.sessions.all() if after is None else store.sessions.after(after, limit)
+    sessions = [one for one in found if parent_session_id in {None, one.parent_session_id}][:limit]
+    rest = {} if after is None else {"next_after": found[-1].session_id if len(found) == limit else None}
+    return {"sessions": list(shown_sessions(store, sessions, idle).values()), **rest}
 
 
 @routes.get("/{session_id}")
-async def get_session(context: Context, session_id: SessionId) -> dict[str, Any]:
+@reads
+def get_session(store: Store, idle: Idle, session_id: SessionId) -> dict[str, Any]:
     """Return a session."""
-
-    def find(store: Store) -> JsonObject:
-        session = found_session(store, session_id)
-        return {"session": shown_sessions(store, [session], context.runners.idle)[session_id]}
-
-    return await context.access.read(find)
+    return {"session": shown_sessions(store, [found_session(store, session_id)], idle)[session_id]}
 
 
 @routes.get("/{session_id}/status")
-async def get_status(context: Context, session_id: SessionId) -> dict[str, Any]:
+@reads
+def get_status(store: Store, idle: Idle, session_id: SessionId) -> dict[str, Any]:
     """Return the status of a session; `not_existent` if there is none."""
-
-    def find(store: Store) -> JsonObject:
-        if not store.sessions.exists(session_id):
-            return {"status": "not_existent"}
-        return {"status": current_status(store.runs.states_of(session_id), is_idle=session_id in context.runners.idle)}
-
-    return await context.access.read(find)
+    if not store.sessions.exists(session_id):
+        return {"status": "not_existent"}
+    return {"status": current_status(store.runs.states_of(session_id), is_idle=session_id in idle)}
 
 
 @routes.get("/{session_id}/result")
-async def get_result(context: Context, session_id: SessionId) -> dict[str, Any]:
+@reads
+def get_result(store: Store, session_id: SessionId) -> dict[str, Any]:
     """Return the result of the last run, with `validated_output` and `schema_validation`."""
-
-    def find(store: Store) -> JsonObject:
-        found_session(store, session_id)
-        states = store.runs.states_of(session_id)
-        if current_status(states) not in {"finished", "idle"}:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "Session not finished or idle")
-        terminal = terminal_of(store, states[-1].run.run_id)
-        if not isinstance(terminal, Result):
-            raise HTTPException(HTTPStatus.NOT_FOUND, "No result found")
-        return shown_result(store, states[-1], terminal)
-
-    return await context.access.read(find)
+    found_session(store, session_id)
+    states = store.runs.states_of(session_id)
+    if current_status(states) not in {"finished", "idle"}:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "Session not finished or idle")
+    terminal = terminal_of(store, states[-1].run.run_id)
+    if not isinstance(terminal, Result):
+        raise HTTPException(HTTPStatus.NOT_FOUND, "No result found")
+    return shown_result(store, states[-1], terminal)
 
 
 @routes.get("/{session_id}/affinity")
-async def get_affinity(context: Context, session_id: SessionId) -> dict[str, Any]:
+@reads
+def get_affinity(store: Store, session_id: SessionId) -> dict[str, Any]:
     """Return where a session lives."""
-    session = await context.access.read(lambda store: found_session(store, session_id))
+    session = found_session(store, session_id)
     return {
         "affinity": {
             "hostname": session.host,
@@ -98,24 +85,21 @@ async def get_affinity(context: Context, session_id: SessionId) -> dict[str, Any
 
 
 @routes.get("/{session_id}/log")
-async def list_protocol_events(
-    context: Context,
+@reads
+def list_protocol_events(
+    store: Store,
     session_id: SessionId,
     after: Annotated[EventId, Query(description="`next_after` of the page before.")] = str(FIRST),
     limit: Annotated[int, Query(ge=1, le=MAX_EVENTS)] = 100,
     run_id: str | None = None,
 ) -> dict[str, Any]:
     """List the events of a session as the protocol has them (SPEC 5), in pages."""
-
-    def find(store: Store) -> JsonObject:
-        found_session(store, session_id)
-        page = list(islice(events_after(store, session_id, position_from(after), run_id), limit + 1))
-        shown_events: list[Any] = [
-            {"id": str(one.id), "run_id": one.run_id, "event": decode_object(one.line.encode())} for one in page[:limit]
-        ]
-        return {"events": shown_events, "next_after": str(page[limit - 1].id) if len(page) > limit else None}
-
-    return await context.access.read(find)
+    found_session(store, session_id)
+    page = list(islice(events_after(store, session_id, position_from(after), run_id), limit + 1))
+    shown_events = [
+        {"id": str(one.id), "run_id": one.run_id, "event": decode_object(one.line.encode())} for one in page[:limit]
+    ]
+    return {"events": shown_events, "next_after": str(page[limit - 1].id) if len(page) > limit else None}
 
 
 @routes.post("/{session_id}/stop")

@@ -6,15 +6,15 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Path, Query
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from ao_protocol.wire import JsonObject
-from ao_runner.store.deliveries import Delivery, DeliveryKind, Webhook
+from ao_runner.store.deliveries import Delivery, Webhook
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
-from ao_server.api.runs import RunId
+from ao_server.api.run_calls import RunId
 from ao_server.api.sessions import SessionId, found_session
-from ao_server.context import Context
+from ao_server.context import Context, reads
 from ao_server.problems import refusal
 from ao_server.receivers import ReceiverRefused, is_secret, new_secret, receiver_url
 
@@ -54,9 +54,10 @@ async def create_webhook(context: Context, wanted: NewWebhook) -> dict[str, Any]
 
 
 @routes.get("/webhooks")
-async def list_webhooks(context: Context) -> dict[str, Any]:
+@reads
+def list_webhooks(store: Store) -> dict[str, Any]:
     """List all webhooks."""
-    return {"webhooks": list(map(_shown, await context.access.read(lambda store: store.webhooks.all())))}
+    return {"webhooks": list(map(_shown, store.webhooks.all()))}
 
 
 @routes.delete("/webhooks/{webhook_id}", status_code=HTTPStatus.NO_CONTENT)
@@ -67,15 +68,12 @@ async def delete_webhook(context: Context, webhook_id: WebhookId) -> None:
 
 
 @routes.get("/webhooks/{webhook_id}/deliveries")
-async def list_deliveries(context: Context, webhook_id: WebhookId, limit: MaxDeliveries = 100) -> dict[str, Any]:
+@reads
+def list_deliveries(store: Store, webhook_id: WebhookId, limit: MaxDeliveries = 100) -> dict[str, Any]:
     """List the ends of runs that a webhook has not received. Without `next_at`, they are given up."""
-
-    def find(store: Store) -> JsonObject:
-        if store.webhooks.find(webhook_id) is None:
-            raise _not_found()
-        return {"deliveries": _waiting(store, "webhook", webhook_id, limit)}
-
-    return await context.access.read(find)
+    if store.webhooks.find(webhook_id) is None:
+        raise _not_found()
+    return {"deliveries": list(map(_shown_delivery, store.deliveries.all("webhook", webhook_id, limit)))}
 
 
 @routes.post("/webhooks/{webhook_id}/deliveries/{run_id}/retry", status_code=HTTPStatus.ACCEPTED)
@@ -88,18 +86,11 @@ async def retry_delivery(context: Context, webhook_id: WebhookId, run_id: RunId)
 
 
 @routes.get("/sessions/{session_id}/callbacks")
-async def list_callbacks(context: Context, session_id: SessionId, limit: MaxDeliveries = 100) -> dict[str, Any]:
+@reads
+def list_callbacks(store: Store, session_id: SessionId, limit: MaxDeliveries = 100) -> dict[str, Any]:
     """List the ended children of which a session has not heard. Without `next_at`, they are given up."""
-
-    def find(store: Store) -> JsonObject:
-        found_session(store, session_id)
-        return {"callbacks": _waiting(store, "callback", session_id, limit)}
-
-    return await context.access.read(find)
-
-
-def _waiting(store: Store, kind: DeliveryKind, target: str, limit: int) -> list[JsonValue]:
-    return [_shown_delivery(one) for one in store.deliveries.all(kind, target, limit)]
+    found_session(store, session_id)
+    return {"callbacks": list(map(_shown_delivery, store.deliveries.all("callback", session_id, limit)))}
 
 
 def _shown(webhook: Webhook) -> JsonObject:

@@ -35,7 +35,7 @@ async def claim(context: Context, request: Request, call: calls.Claim) -> dict[s
     assignments = await _claimed(context, request, worker, call)
     found = calls.ASSIGNMENTS.dump_python(list(assignments), mode="json")
     for session in [one["session"] for one in found]:
-        if session["project_dir"] == context.hosting.project_dir:
+        if session["project_dir"] == context.settings.project_dir:
             session["project_dir"] = None  # the run names none, and the worker has one of its own
     return {"assignments": found}
 

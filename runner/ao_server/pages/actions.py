@@ -11,7 +11,7 @@ from ao_runner.runs.submission import NewRun
 from ao_runner.store.records import OPEN_STATUSES
 from ao_runner.store.store import Store
 from ao_server.api.limits import MAX_NAME, pause_profile, resume_profile
-from ao_server.api.runs import RunId, found_run, stopped, submitted
+from ao_server.api.run_calls import RunId, found_run, stopped, submitted
 from ao_server.api.sessions import SessionId
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
@@ -89,7 +89,7 @@ async def _repeated(context: ServerContext, run_id: str) -> str:
         if found_run(store, run_id).run.status in OPEN_STATUSES:
             message = f"Run {run_id} has not ended; cancel it first"
             raise refusal(HTTPStatus.CONFLICT, "run_open", message)
-        return repeated(store, run_id, context.hosting)
+        return repeated(store, run_id, context.settings)
 
     added = await submitted(context, [await context.access.read(find)])
     new_id = str(added[0]["run_id"])

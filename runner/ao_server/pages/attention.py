@@ -9,7 +9,7 @@ from ao_protocol.errors import ErrorType
 from ao_runner.store.deliveries import GivenUp
 from ao_runner.store.records import RunFilter, RunLimit, RunState, timestamp
 from ao_runner.store.store import Store
-from ao_server.pages.requests import RequestView, views_of
+from ao_server.pages.requests import RequestView
 from ao_server.pages.run_view import RunRow, rows_of
 
 MOST_RUNS: Final = 100
@@ -56,7 +56,7 @@ def attention_of(store: Store) -> Attention:
     failed = rows_of(store, [state for state in found if _ended(state) >= since])
     of_type = {row.run_id: row.state.run.error_type for row in failed}
     return Attention(
-        asking=views_of(asking[:MOST_ASKING]),
+        asking=list(map(RequestView, asking[:MOST_ASKING])),
         waiting=[row for row in queued if row.waiting is not None and not row.waiting.is_passing],
         contracts=[row for row in failed if of_type[row.run_id] in OF_CONTRACTS],
         lost=[row for row in failed if of_type[row.run_id] in OF_LOSSES],

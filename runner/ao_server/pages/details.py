@@ -1,7 +1,6 @@
 """The pages of one run and of one session: what was asked, what happens, and what came of it."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
@@ -11,16 +10,15 @@ from starlette.responses import Response
 from ao_protocol.events import UsageFigures
 from ao_runner.store.records import RunState, Session
 from ao_runner.store.store import Store
-from ao_server.api.runs import RunId, found_run
+from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
-from ao_server.context import Context
-from ao_server.event_log import EventPosition, position_from
+from ao_server.api.streams import event_stream, position_behind
+from ao_server.context import Context, reads
 from ao_server.pages.family import family_of
 from ao_server.pages.rendering import can_act, fragment, page
 from ao_server.pages.run_view import RunRow, head_of, rows_of
-from ao_server.pages.streaming import event_stream, timeline_stream
-from ao_server.pages.timeline import cut, pretty, window_of
-from ao_server.problems import refusal
+from ao_server.pages.streaming import timeline_stream
+from ao_server.pages.timeline import pretty, window_of
 from ao_server.shapes import current_status
 
 routes = APIRouter(include_in_schema=False)
@@ -53,20 +51,18 @@ async def stream_run(
     def head(store: Store, states: Sequence[RunState]) -> str:
         return fragment("_run.html", can_act=acts, is_update=True, **_head_of_run(store, states[0])) if states else ""
 
-    position = _position(last_event_id or after)
+    position = position_behind(last_event_id or after)
     return event_stream(timeline_stream(context, state.run.session_id, position, run_id, head))
 
 
 @routes.get("/ui/sessions/{session_id}")
-async def show_session(request: Request, context: Context, session_id: SessionId, until: str = "") -> Response:
+@reads
+def show_session(store: Store, request: Request, session_id: SessionId, until: str = "") -> Response:
     """Show a session with all its runs."""
-
-    def find(store: Store) -> dict[str, Any]:
-        states = store.runs.states_of(session_id)
-        window = window_of(store, states, _until(until)) if states else None
-        return {**_head_of_session(store, found_session(store, session_id), states), "window": window}
-
-    return page(request, "session.html", **await context.access.read(find))
+    states = store.runs.states_of(session_id)
+    window = window_of(store, states, _until(until)) if states else None
+    head = _head_of_session(store, found_session(store, session_id), states)
+    return page(request, "session.html", window=window, **head)
 
 
 @routes.get("/ui/sessions/{session_id}/stream")
@@ -80,17 +76,15 @@ async def stream_session(
     def head(store: Store, states: Sequence[RunState]) -> str:
         return fragment("_session.html", can_act=acts, is_update=True, **_head_of_session(store, session, states))
 
-    return event_stream(timeline_stream(context, session_id, _position(last_event_id or after), None, head))
+    return event_stream(timeline_stream(context, session_id, position_behind(last_event_id or after), None, head))
 
 
 def _head_of_run(store: Store, state: RunState) -> dict[str, Any]:
     head = head_of(store, state)
-    text = None if head.result is None or head.result.result_text is None else cut(head.result.result_text)
     return {
         "head": head,
-        "row": head.row,
+        "row": head["row"],
         "family": family_of(store, state.run.session_id),
-        "result_text": text,
         "given_up": store.deliveries.given_up("", state.run.run_id),
     }
 
@@ -121,10 +115,3 @@ def _sum(rows: Sequence[RunRow]) -> UsageFigures | None:
 def _until(written: str) -> tuple[str, int] | None:
     run_id, _, seq = written.rpartition(".")
     return (run_id, int(seq)) if run_id and seq.isascii() and seq.isdigit() and len(seq) < 19 else None
-
-
-def _position(written: str) -> EventPosition:
-    try:
-        return position_from(written)
-    except ValueError as error:
-        raise refusal(HTTPStatus.BAD_REQUEST, "invalid_position", f"Last-Event-ID or after: {error}") from error

@@ -13,11 +13,10 @@ from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.named_schemas.vetting import remarks_on
-from ao_server.agents import AGENT_NAME, problems_of_agent, remarks_on_agent
+from ao_server.agent_documents import AGENT_NAME, NAME_EXPECTED, problems_of_agent, remarks_on_agent
 from ao_server.pages.samples import sample_of
 
 MOST_CHARACTERS_WITH_LINES: Final = 64 * 1024
-NAME_EXPECTED: Final = "expected 1 to 100 letters, digits, '.', '_' or '-', the first one a letter or a digit"
 TEXTS: Final = ("name", "description", "type", "profile", "system_prompt", "command")
 ANSWERS: Final = {
     "output_schema": "JSON by this schema, always",
@@ -36,7 +35,7 @@ _STEP: Final = re.compile(r"\$\.([A-Za-z_]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class PlacedRemark:
     """A sentence about a text: the path that it is about, and the line if that is known."""
 
     path: str
@@ -45,12 +44,12 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckedText:
     """What came of checking a JSON text. `value` is None if it is empty or not JSON."""
 
     value: JsonObject | None = None
-    problems: Sequence[Remark] = ()
-    remarks: Sequence[Remark] = ()
+    problems: Sequence[PlacedRemark] = ()
+    remarks: Sequence[PlacedRemark] = ()
 
 
 class Draft(BaseModel):
@@ -108,21 +107,21 @@ def written(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def checked_json(text: str) -> Verdict:
+def checked_json(text: str) -> CheckedText:
     """Return the object that a text contains, or what is wrong with the text."""
     if not text.strip():
-        return Verdict()
+        return CheckedText()
     try:
         value = parse_json(text)
     except NotInteroperable as error:
         message = str(error) if error.line is None else f"not JSON: {error}"
-        return Verdict(None, [Remark(ROOT, message, error.line)])
+        return CheckedText(None, [PlacedRemark(ROOT, message, error.line)])
     if not isinstance(value, dict):
-        return Verdict(None, [Remark(ROOT, "expected a JSON object: { … }", 1)])
-    return Verdict(value)
+        return CheckedText(None, [PlacedRemark(ROOT, "expected a JSON object: { … }", 1)])
+    return CheckedText(value)
 
 
-def checked_schema(text: str) -> Verdict:
+def checked_schema(text: str) -> CheckedText:
     """Return the same for a schema, with remarks on keywords that have no effect."""
     verdict = checked_json(text)
     if verdict.value is None:
@@ -133,32 +132,32 @@ def checked_schema(text: str) -> Verdict:
     except InvalidSchema as error:
         told = {one.path for one in error.problems if one.keyword not in _ALTERNATIVES}
         clear = [one for one in error.problems if one.path not in told or one.keyword not in _ALTERNATIVES]
-        return Verdict(verdict.value, [_placed(one, lines) for one in clear])
+        return CheckedText(verdict.value, [_placed(one, lines) for one in clear])
     remarks = (one.partition(": ") for one in remarks_on(verdict.value))
-    return Verdict(verdict.value, (), [Remark(path, said, lines.get(path)) for path, _, said in remarks])
+    return CheckedText(verdict.value, (), [PlacedRemark(path, said, lines.get(path)) for path, _, said in remarks])
 
 
-def checked_sample(text: str, schema: Verdict) -> Verdict | None:
+def checked_sample(text: str, schema: CheckedText) -> CheckedText | None:
     """Return what is wrong with a value under a schema; None if there is nothing to check."""
     if not text.strip() or schema.value is None or schema.problems:
         return None
     try:
         value = parse_json(text)
     except NotInteroperable as error:
-        return Verdict(None, [Remark(ROOT, f"not JSON: {error}")])
+        return CheckedText(None, [PlacedRemark(ROOT, f"not JSON: {error}")])
     lines = lines_of(text)
-    return Verdict({}, [_placed(one, lines) for one in validate(value, schema.value)])
+    return CheckedText({}, [_placed(one, lines) for one in validate(value, schema.value)])
 
 
-def filled_sample(schema: Verdict) -> str:
+def filled_sample(schema: CheckedText) -> str:
     """Return a value to begin with, as text; empty if the schema cannot be used."""
     if schema.value is None or schema.problems:
         return ""
     return json.dumps(sample_of(schema.value), indent=2, ensure_ascii=False)
 
 
-def _placed(problem: Problem, lines: Mapping[str, int]) -> Remark:
-    return Remark(problem.path, problem.message, lines.get(problem.path))
+def _placed(problem: Problem, lines: Mapping[str, int]) -> PlacedRemark:
+    return PlacedRemark(problem.path, problem.message, lines.get(problem.path))
 
 
 def lines_of(text: str) -> dict[str, int]:
@@ -190,12 +189,12 @@ class Findings:
     """What a check of a draft has found. Problems are by the field of the form."""
 
     document: JsonObject
-    input: Verdict
-    output: Verdict
-    problems: dict[str, list[Remark]] = field(default_factory=dict)
+    input: CheckedText
+    output: CheckedText
+    problems: dict[str, list[PlacedRemark]] = field(default_factory=dict)
     remarks: Sequence[str] = ()
 
-    def add(self, name: str, problem: Remark) -> None:
+    def add(self, name: str, problem: PlacedRemark) -> None:
         """Add a problem of a field."""
         if problem not in self.problems.setdefault(name, []):
             self.problems[name].append(problem)
@@ -226,15 +225,17 @@ def findings_of(draft: Draft) -> Findings:
             findings.add(name, problem)
     for name in other.value or {}:
         if name in own:
-            findings.add("other", Remark(below(ROOT, name), "has a field of its own in this form; write it there"))
+            findings.add(
+                "other", PlacedRemark(below(ROOT, name), "has a field of its own in this form; write it there")
+            )
     if not re.fullmatch(AGENT_NAME, draft.name):
         said = f"{NAME_EXPECTED}, found {draft.name[:100]!r}" if draft.name else "is missing"
-        findings.add("name", Remark("$.name", said))
+        findings.add("name", PlacedRemark("$.name", said))
     for one in problems_of_agent(findings.document):
         step = _STEP.match(one.path)
         place = _FIELDS.get(step[1], "other") if step else "answer"
         if place not in {"input_schema", "output_schema"} and not (place == "name" and "name" in findings.problems):
-            findings.add(place, Remark(one.path, one.message))
+            findings.add(place, PlacedRemark(one.path, one.message))
     if findings.count:
         return findings
     schemas = ("$.parameters_schema", "$.output_schema", "$.default_output_schema")
@@ -242,7 +243,7 @@ def findings_of(draft: Draft) -> Findings:
     return Findings(findings.document, given, answered, {}, remarks)
 
 
-def _document(draft: Draft, given: Verdict, answered: Verdict) -> JsonObject:
+def _document(draft: Draft, given: CheckedText, answered: CheckedText) -> JsonObject:
     """Return what the fields say. A schema that is none is left out: it is among the problems."""
     document: JsonObject = {name: text for name in TEXTS if (text := getattr(draft, name))}
     if given.value is not None:

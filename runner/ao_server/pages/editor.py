@@ -3,10 +3,10 @@
 import json
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Form, HTTPException, Request
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
@@ -14,15 +14,23 @@ from ao_runner.discovery import list_executors
 from ao_runner.profiles import list_profiles
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.store import Store
-from ao_server.api.agents import AgentName, create_agent, replace_agent
+from ao_server.api.agent_calls import AgentName, create_agent, found_agent, replace_agent
 from ao_server.context import Context, ServerContext
-from ao_server.pages.draft import ANSWERS, Draft, Findings, Remark, checked_sample, filled_sample, findings_of
+from ao_server.pages.draft import ANSWERS, Draft, Findings, PlacedRemark, checked_sample, filled_sample, findings_of
 from ao_server.pages.form_fields import FormField, fields_of, texts_of
 from ao_server.pages.rendering import page
 
 routes = APIRouter(include_in_schema=False)
 EXAMPLE: Final = Path(__file__).parent / "example-agent.json"
 DraftForm = Annotated[Draft, Form()]
+
+
+async def _agent_of(context: Context, name: AgentName) -> StoredAgent:
+    return await context.access.read(lambda store: found_agent(store, name))
+
+
+FoundAgent = Annotated[StoredAgent, Depends(_agent_of)]
+"""The agent that a path names."""
 
 
 @routes.get("/ui/agents/_new")
@@ -47,7 +55,7 @@ async def add_agent(
         try:
             await create_agent(context, findings.document)
         except HTTPException as error:
-            findings.add("name", Remark("$.name", str(error.detail)))
+            findings.add("name", PlacedRemark("$.name", str(error.detail)))
     return await _stored(request, context, draft, findings, then)
 
 
@@ -60,40 +68,26 @@ async def check_agent(
 
 
 @routes.get("/ui/agents/{name}")
-async def show_agent(request: Request, context: Context, name: AgentName, saved: bool = False) -> Response:
+async def show_agent(request: Request, context: Context, agent: FoundAgent, saved: bool = False) -> Response:
     """Show an agent to change it."""
-    agent = await found_agent(context, name)
     draft = Draft.of(agent.document, editing=agent.name, base=agent.modified_at)
     return await _shown(request, context, draft, saved=saved)
 
 
 @routes.post("/ui/agents/{name}")
 async def change_agent(
-    request: Request, context: Context, name: AgentName, draft: DraftForm, then: Annotated[str, Form()] = ""
+    request: Request, context: Context, agent: FoundAgent, draft: DraftForm, then: Annotated[str, Form()] = ""
 ) -> Response:
     """Replace an agent, or show what is wrong. An agent that somebody else has changed meanwhile is not replaced."""
-    agent = await found_agent(context, name)
-    draft.editing = draft.name = name
+    draft.editing = draft.name = agent.name
     findings = await _checked(context, draft)
     if draft.base != agent.modified_at:
         draft.base = agent.modified_at
         said = f"somebody else has changed the agent at {agent.modified_at}; save again to replace that"
-        findings.add("name", Remark("$", said))
+        findings.add("name", PlacedRemark("$", said))
     if not findings.count:
-        await replace_agent(context, name, findings.document)
+        await replace_agent(context, agent.name, findings.document)
     return await _stored(request, context, draft, findings, then)
-
-
-async def found_agent(context: ServerContext, name: str) -> StoredAgent:
-    """Return an agent.
-
-    Raises:
-        HTTPException: There is none.
-    """
-    agent = await context.access.read(lambda store: store.agents.find(name))
-    if agent is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"Agent not found: {name}")
-    return agent
 
 
 async def _stored(request: Request, context: ServerContext, draft: Draft, findings: Findings, then: str) -> Response:
@@ -107,7 +101,7 @@ async def _checked(context: ServerContext, draft: Draft) -> Findings:
     def check(store: Store) -> Findings:
         findings = findings_of(draft)
         if not draft.editing and draft.name and store.agents.find(draft.name) is not None:
-            findings.add("name", Remark("$.name", "an agent with this name exists; choose another name"))
+            findings.add("name", PlacedRemark("$.name", "an agent with this name exists; choose another name"))
         return findings
 
     return await context.access.read(check)
@@ -126,26 +120,28 @@ async def _shown(  # noqa: PLR0913  # what a page shows
 ) -> Response:
     found = await _checked(context, draft) if findings is None else findings
 
-    def show(store: Store) -> dict[str, Any]:
+    def show(store: Store) -> Response:
         if do == "sample-input":
             draft.input_sample = filled_sample(found.input)
         if do == "sample-output":
             draft.output_sample = filled_sample(found.output)
-        agent = store.agents.find(draft.editing) if draft.editing else None
-        return {
-            "agent": agent,
-            "samples": {
-                "input": checked_sample(draft.input_sample, found.input),
-                "output": checked_sample(draft.output_sample, found.output),
-            },
-            "profiles": profile_names(context),
+        samples = {
+            "input": checked_sample(draft.input_sample, found.input),
+            "output": checked_sample(draft.output_sample, found.output),
         }
+        shared = {"draft": draft, "findings": found, "answers": ANSWERS, "do": do, "saved": saved, "samples": samples}
+        return page(
+            request,
+            "agent.html",
+            status,
+            agent=store.agents.find(draft.editing) if draft.editing else None,
+            has_begun=has_begun or status != HTTPStatus.OK,
+            profiles=profile_names(context),
+            preview=_preview(found) if do == "preview" else None,
+            **shared,
+        )
 
-    preview = _preview(found) if do == "preview" else None
-    values = await context.access.read(show)
-    has_begun = has_begun or status != HTTPStatus.OK
-    shared = {"draft": draft, "findings": found, "answers": ANSWERS, "do": do, "has_begun": has_begun, "saved": saved}
-    return page(request, "agent.html", status, preview=preview, **shared, **values)
+    return await context.access.read(show)
 
 
 def _preview(findings: Findings) -> tuple[list[FormField], dict[str, str]] | None:
@@ -157,5 +153,5 @@ def _preview(findings: Findings) -> tuple[list[FormField], dict[str, str]] | Non
 
 def profile_names(context: ServerContext) -> list[str]:
     """Return the profiles and executors of the server's host."""
-    found = list_profiles(context.hosting.home, context.hosting.environ)
+    found = list_profiles(context.settings.home, context.settings.environ)
     return sorted({profile.name for profile in found} | set(list_executors()))

@@ -32,7 +32,9 @@ def _in_html(answer: Handler) -> Handler:
         if not wants_html(request) or found.status_code < HTTPStatus.BAD_REQUEST:
             return found
         detail = json.loads(bytes(found.body))["detail"]
-        return error_page(request, found.status_code, *told(detail))
+        message, problems = told(detail)
+        phrase = HTTPStatus(found.status_code).phrase
+        return page(request, "error.html", found.status_code, phrase=phrase, message=message, problems=problems)
 
     return answer_in_html
 
@@ -45,9 +47,3 @@ def told(detail: Any) -> tuple[str, list[str]]:  # noqa: ANN401  # any JSON
         return str(detail), []
     problems = detail.get("problems") or detail.get("validation_errors") or []
     return str(detail.get("message", "")), [f"{one['path']}: {one['message']}" for one in problems]
-
-
-def error_page(request: Request, status: int, message: str, problems: list[str]) -> Response:
-    """Return a page that says what is wrong."""
-    phrase = HTTPStatus(status).phrase
-    return page(request, "error.html", status, phrase=phrase, message=message, problems=problems)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator
-from itertools import islice
 from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Path
@@ -10,14 +9,13 @@ from fastapi.responses import Response, StreamingResponse
 
 from ao_protocol.events import Result
 from ao_runner.store.store import Store
-from ao_server.api.runs import RunId, found_run, get_run
+from ao_server.api.run_calls import RunId, found_run, get_run
 from ao_server.api.sessions import SessionId, found_session
-from ao_server.context import Context, ServerContext
-from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after, position_from
-from ao_server.shapes import shown_result, terminal_of
+from ao_server.context import Context, ServerContext, reads
+from ao_server.event_log import FIRST, EventPosition, events_after, position_from, some_events
+from ao_server.shapes import terminal_of
 
 routes = APIRouter(include_in_schema=False)
-EVENTS_AT_ONCE: Final = 200
 NDJSON: Final = "application/x-ndjson"
 
 
@@ -36,34 +34,26 @@ async def events_of_session(context: Context, session_id: SessionId) -> Response
 
 
 @routes.get("/ui/runs/{run_id}/events/{event_id}")
-async def event(
-    context: Context, run_id: RunId, event_id: Annotated[str, Path(pattern="^[0-9]{1,18}-[0-9]{1,18}$")]
-) -> Response:
+@reads
+def event(store: Store, run_id: RunId, event_id: Annotated[str, Path(pattern="^[0-9]{1,18}-[0-9]{1,18}$")]) -> Response:
     """Show one event as it is stored."""
-
-    def find(store: Store) -> str:
-        position, seq = position_from(event_id)
-        before = EventPosition(position, seq - 1)
-        found = next(events_after(store, found_run(store, run_id).run.session_id, before, run_id), None)
-        if found is None or str(found.id) != event_id:
-            raise HTTPException(404, f"Run {run_id} has no event {event_id}")
-        return found.line
-
-    return Response(await context.access.read(find), media_type="text/plain; charset=utf-8")
+    position, seq = position_from(event_id)
+    before = EventPosition(position, seq - 1)
+    found = next(events_after(store, found_run(store, run_id).run.session_id, before, run_id), None)
+    if found is None or str(found.id) != event_id:
+        raise HTTPException(404, f"Run {run_id} has no event {event_id}")
+    return Response(found.line, media_type="text/plain; charset=utf-8")
 
 
 @routes.get("/ui/runs/{run_id}/result.json")
-async def result(context: Context, run_id: RunId) -> Response:
+@reads
+def result(store: Store, run_id: RunId) -> Response:
     """Send the result of a run: its data if it has some, else its text."""
-
-    def find(store: Store) -> str:
-        state, terminal = found_run(store, run_id), terminal_of(store, run_id)
-        if not isinstance(terminal, Result):
-            raise HTTPException(404, f"Run {run_id} has no result: it is {state.run.status}")
-        shown = shown_result(store, state, terminal)
-        return json.dumps(shown["result_text"] if shown["result_data"] is None else shown["result_data"], indent=2)
-
-    return _attached(await context.access.read(find), "result.json", "application/json")
+    state, terminal = found_run(store, run_id), terminal_of(store, run_id)
+    if not isinstance(terminal, Result):
+        raise HTTPException(404, f"Run {run_id} has no result: it is {state.run.status}")
+    value = terminal.result_text if terminal.result_data is None else terminal.result_data
+    return _attached(json.dumps(value, indent=2), "result.json", "application/json")
 
 
 @routes.get("/ui/runs/{run_id}/run.json")
@@ -74,11 +64,7 @@ async def run(context: Context, run_id: RunId) -> Response:
 
 async def _lines(context: ServerContext, session_id: str, run_id: str | None) -> AsyncIterator[str]:
     after = FIRST
-
-    def page(store: Store) -> list[LoggedEvent]:
-        return list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
-
-    while events := await context.access.read(page):
+    while events := await context.access.read(lambda store: some_events(store, session_id, after, run_id)):  # noqa: B023  # awaited here
         yield "".join(f"{one.line}\n" for one in events)
         after = events[-1].id
 

@@ -19,7 +19,7 @@ from ao_runner.runs.run_request import bare_environment
 from ao_runner.store.ownership import EVERY_PROFILE, Owner
 from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
-from ao_server.context import Context, ServerContext
+from ao_server.context import Context, ServerContext, reads
 from ao_server.pages.rendering import page
 from ao_server.pages.streaming import list_stream
 from ao_server.problems import refusal
@@ -68,19 +68,14 @@ class WorkerRow:
 
 
 @routes.get("/ui/workers")
-async def workers(request: Request, context: Context, check: bool = False) -> Response:
+@reads
+def workers(store: Store, request: Request, context: Context, check: bool = False) -> Response:
     """Show who performs runs, and the executors and profiles of the server's host."""
-
-    def find(store: Store) -> dict[str, Any]:
-        hosting = context.hosting
-        return {
-            **_fleet(context, store),
-            "profiles": list_profiles(hosting.home, hosting.environ),
-            "executors": [(one, *_described(one, check, hosting.environ)) for one in list_executors().values()],
-            "is_checked": check,
-        }
-
-    return page(request, "workers.html", **await context.access.read(find))
+    environ = context.settings.environ
+    profiles = list_profiles(context.settings.home, environ)
+    executors = [(one, *_described(one, check, environ)) for one in list_executors().values()]
+    fleet = _fleet(context, store)
+    return page(request, "workers.html", profiles=profiles, executors=executors, is_checked=check, **fleet)
 
 
 @routes.get("/ui/workers/stream")
@@ -90,7 +85,7 @@ async def stream_workers(request: Request, context: Context) -> EventSourceRespo
 
 
 def _fleet(context: ServerContext, store: Store) -> dict[str, Any]:
-    profiles = list_profiles(context.hosting.home, context.hosting.environ)
+    profiles = list_profiles(context.settings.home, context.settings.environ)
     return {
         "workers": _workers(context, store),
         "host": store.host,
@@ -134,15 +129,16 @@ def _workers(context: ServerContext, store: Store) -> list[WorkerRow]:
 
 
 @routes.get("/ui/workers/{worker_id}/drain")
-async def ask_to_drain(request: Request, context: Context, worker_id: WorkerId) -> Response:
+@reads
+def ask_to_drain(store: Store, request: Request, context: Context, worker_id: WorkerId) -> Response:
     """Ask whether a worker is to be drained."""
-    return page(request, "worker_drain.html", worker=await _found(context, worker_id))
+    return page(request, "worker_drain.html", worker=_found(context, store, worker_id))
 
 
 @routes.post("/ui/workers/{worker_id}/drain")
 async def drain(context: Context, worker_id: WorkerId) -> RedirectResponse:
     """Let a worker finish its runs, take no other ones, and leave."""
-    worker = await _found(context, worker_id)
+    worker = await context.access.read(lambda store: _found(context, store, worker_id))
     if worker.is_older:
         message = f"Runner {worker_id} speaks the older contract, which has no drain; send it away:"
         message += f" DELETE /runners/{quote(worker_id)}"
@@ -160,9 +156,8 @@ async def start(context: Context) -> RedirectResponse:
     return RedirectResponse("/ui/workers", HTTPStatus.SEE_OTHER)
 
 
-async def _found(context: ServerContext, worker_id: str) -> WorkerRow:
-    workers = await context.access.read(lambda store: _workers(context, store))
-    found = next((one for one in workers if one.name == worker_id), None)
+def _found(context: ServerContext, store: Store, worker_id: str) -> WorkerRow:
+    found = next((one for one in _workers(context, store) if one.name == worker_id), None)
     if found is None:
         raise _gone(worker_id)
     return found

@@ -1,6 +1,6 @@
 """Pages about the whole: what needs a person, what has been changed, and what runs have cost."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ao_runner.store.run_figures import NEWEST_RUNS, EndedRun
 from ao_runner.store.store import Store
-from ao_server.context import Context
+from ao_server.context import Context, reads
 from ao_server.pages.attention import attention_of
 from ao_server.pages.rendering import page
 from ao_server.pages.run_view import seconds_between
@@ -35,9 +35,10 @@ class Total:
 
 
 @routes.get("/ui/inbox")
-async def inbox(request: Request, context: Context) -> Response:
+@reads
+def inbox(store: Store, request: Request) -> Response:
     """Show the runs that need a person."""
-    return page(request, "inbox.html", attention=await context.access.read(attention_of))
+    return page(request, "inbox.html", attention=attention_of(store))
 
 
 @routes.get("/ui/inbox/stream")
@@ -47,19 +48,19 @@ async def stream_inbox(request: Request, context: Context) -> EventSourceRespons
 
 
 @routes.get("/ui/actions")
-async def actions(
-    request: Request, context: Context, before: Annotated[int | None, Query(ge=1, lt=2**62)] = None
-) -> Response:
+@reads
+def actions(store: Store, request: Request, before: Annotated[int | None, Query(ge=1, lt=2**62)] = None) -> Response:
     """Show what clients and pages have changed, newest first."""
-    found = await context.access.read(lambda store: store.actions.newest(before, ACTIONS_AT_ONCE + 1))
+    found = store.actions.newest(before, ACTIONS_AT_ONCE + 1)
     older = found[ACTIONS_AT_ONCE - 1].number if len(found) > ACTIONS_AT_ONCE else None
     return page(request, "actions.html", actions=found[:ACTIONS_AT_ONCE], older=older, days=ACTIONS_DAYS)
 
 
 @routes.get("/ui/usage")
-async def usage(request: Request, context: Context) -> Response:
+@reads
+def usage(store: Store, request: Request) -> Response:
     """Show what the newest runs have used, by day and by agent."""
-    return page(request, "usage.html", newest=NEWEST_RUNS, **await context.access.read(_usage))
+    return page(request, "usage.html", newest=NEWEST_RUNS, **_usage(store))
 
 
 @routes.get("/ui/usage/stream")
@@ -72,18 +73,17 @@ def _usage(store: Store) -> dict[str, Any]:
     ended = store.figures.ended_runs()
     return {
         "total": _total("All", ended),
-        "days": list(_totals(ended, [run.ended_at[:10] for run in ended]))[:31],
-        "agents": sorted(_totals(ended, [run.agent_name for run in ended]), key=lambda one: -one.runs)[:100],
+        "days": _totals(ended, lambda run: run.ended_at[:10])[:31],
+        "agents": sorted(_totals(ended, lambda run: run.agent_name), key=lambda one: -one.runs)[:100],
     }
 
 
-def _totals(runs: Sequence[EndedRun], labels: Sequence[str]) -> Iterator[Total]:
-    """Yield a total for each label, in the order of their first runs."""
+def _totals(runs: Sequence[EndedRun], label_of: Callable[[EndedRun], str]) -> list[Total]:
+    """Return a total for each label, in the order of their first runs."""
     grouped: dict[str, list[EndedRun]] = {}
-    for run, label in zip(runs, labels, strict=True):
-        grouped.setdefault(label, []).append(run)
-    for label, group in grouped.items():
-        yield _total(label, group)
+    for run in runs:
+        grouped.setdefault(label_of(run), []).append(run)
+    return [_total(label, group) for label, group in grouped.items()]
 
 
 def _total(label: str, runs: Sequence[EndedRun]) -> Total:

@@ -14,7 +14,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.runs.answering import input_of, value_from
 from ao_runner.store.input_table import StoredRequest
 from ao_server.api.inputs import RequestId, answered_with, found_request
-from ao_server.api.runs import RunId
+from ao_server.api.run_calls import RunId
 from ao_server.context import Context
 from ao_server.pages.actions import Back
 from ao_server.pages.timeline import cut, pretty
@@ -68,11 +68,6 @@ class RequestView:
         parts += [f"\u201c{labels.get(str(chosen), str(chosen))}\u201d"] if chosen is not None else []
         parts += [f"by {request.answered_by}"] if request.answered_by else []
         return " ".join(parts)
-
-
-def views_of(requests: list[StoredRequest]) -> list[RequestView]:
-    """Return requests as pages show them."""
-    return [RequestView(one) for one in requests]
 
 
 @routes.post("/ui/runs/{run_id}/inputs/{request_id:path}")

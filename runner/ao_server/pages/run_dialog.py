@@ -15,20 +15,18 @@ from starlette.responses import Response
 from ao_protocol.contracts import InvalidSchema, Problem
 from ao_protocol.inputs import PROMPT_SCHEMA
 from ao_protocol.wire import JsonObject
-from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry
 from ao_runner.store.agent_table import StoredAgent
-from ao_runner.store.store import Store
-from ao_server.api.agents import AgentName
-from ao_server.api.runs import submitted
+from ao_server.api.run_calls import submitted
 from ao_server.context import Context, ServerContext
-from ao_server.pages.editor import found_agent, profile_names
+from ao_server.pages.draft import checked_json
+from ao_server.pages.editor import FoundAgent, profile_names
 from ao_server.pages.errors import told
 from ao_server.pages.form_fields import FormField, by_field, every_field, fields_of, texts_of, value_of
 from ao_server.pages.rendering import page
 from ao_server.pages.samples import sample_of
-from ao_server.submission import RunBody
+from ao_server.submission import RunBody, digest_of
 
 routes = APIRouter(include_in_schema=False)
 OPTIONS: Final = ("profile", "project_dir", "priority", "output_schema_name")
@@ -37,9 +35,8 @@ _SAID: Final = {"project_dir": "expected an absolute path"}
 
 
 @routes.get("/ui/agents/{name}/run")
-async def show_dialog(request: Request, context: Context, name: AgentName, sample: bool = False) -> Response:
+async def show_dialog(request: Request, context: Context, agent: FoundAgent, sample: bool = False) -> Response:
     """Show the form, with the defaults of the schema or with a sample."""
-    agent = await found_agent(context, name)
     schema = _schema_of(agent)
     fields = fields_of(schema)
     value: Any = {}
@@ -55,29 +52,29 @@ async def show_dialog(request: Request, context: Context, name: AgentName, sampl
 
 
 @routes.post("/ui/agents/{name}/run")
-async def start_run(request: Request, context: Context, name: AgentName) -> Response:
+async def start_run(request: Request, context: Context, agent: FoundAgent) -> Response:
     """Queue a run and show it, or show what is wrong with its parameters."""
-    agent = await found_agent(context, name)
     form = await request.form()
     given = {key: text for key, text in form.items() if isinstance(text, str)}
     fields = fields_of(_schema_of(agent))
-    problems: list[Problem] = []
-    errors: dict[str, list[str]] = {}
     if given.get(RAW, "").strip():
-        parameters = _raw(given[RAW], problems)
-        if problems:
-            errors[RAW] = [problem.message for problem in problems]
+        raw = checked_json(given[RAW])
+        parameters = raw.value or {}
+        errors = {RAW: [problem.message for problem in raw.problems]} if raw.problems else {}
     else:
+        problems: list[Problem] = []
         parameters = value_of(fields, given, problems)
         errors = by_field(fields, problems)
     wanted: dict[str, Any] = {key: given[key].strip() for key in OPTIONS if given.get(key, "").strip()}
     if "priority" in wanted and wanted["priority"].removeprefix("-").isdecimal():
         wanted["priority"] = int(wanted["priority"][:20])
     try:
-        run = RunBody(type="start_session", agent_name=name, parameters=parameters, **wanted)
+        run = RunBody(type="start_session", agent_name=agent.name, parameters=parameters, **wanted)
         if not errors:
-            run_id = await _queued(context, run, given.get("key") or None)
-            return RedirectResponse(f"/ui/runs/{quote(run_id)}", HTTPStatus.SEE_OTHER)
+            # Queued once for each form that was sent, however often it is sent; a changed one counts as another.
+            key = digest_of([given["key"], run.model_dump(mode="json")]) if given.get("key") else None
+            queued = await submitted(context, [run], key)
+            return RedirectResponse(f"/ui/runs/{quote(str(queued[0]['run_id']))}", HTTPStatus.SEE_OTHER)
     except ValidationError as error:
         errors |= {(option := str((one["loc"] or ("",))[0])): [_SAID.get(option, one["msg"])] for one in error.errors()}
     except HTTPException as error:
@@ -85,17 +82,6 @@ async def start_run(request: Request, context: Context, name: AgentName) -> Resp
     except RunnerError as error:
         errors = {"": [str(error)]}
     return await _shown(request, context, agent, given, errors)
-
-
-async def _queued(context: ServerContext, wanted: RunBody, key: str | None) -> str:
-    """Queue a run once for each form that was sent, however often it is sent; a changed one counts as another."""
-    try:
-        runs = await submitted(context, [wanted], key)
-    except HTTPException as error:
-        if not isinstance(error.detail, dict) or error.detail.get("error") != "idempotency_key_reused":
-            raise
-        runs = await submitted(context, [wanted])
-    return str(runs[0]["run_id"])
 
 
 def _schema_of(agent: StoredAgent) -> JsonObject:
@@ -106,18 +92,6 @@ def _schema_of(agent: StoredAgent) -> JsonObject:
     if agent.document.get("type") == "procedural":
         return {}
     return {**PROMPT_SCHEMA, "properties": {"prompt": {"type": "string", "description": "What the agent is to do."}}}
-
-
-def _raw(text: str, problems: list[Problem]) -> JsonObject:
-    try:
-        value = parse_json(text)
-    except NotInteroperable as error:
-        problems.append(Problem("$", f"not JSON: {error}"))
-        return {}
-    if not isinstance(value, dict):
-        problems.append(Problem("$", "expected a JSON object: { … }"))
-        return {}
-    return value
 
 
 def _errors(fields: Sequence[FormField], detail: Any) -> dict[str, list[str]]:  # noqa: ANN401  # JSON of the API
@@ -138,13 +112,9 @@ async def _shown(
 ) -> Response:
     document = agent.document
     takes_schema = not document.get("output_schema") and not document.get("output_format")
-
-    def find(store: Store) -> dict[str, Any]:
-        return {"schemas": [schema.name for schema in SchemaRegistry(store).list()] if takes_schema else []}
-
+    schemas = await context.access.read(lambda store: SchemaRegistry(store).list()) if takes_schema else []
     fields = fields_of(_schema_of(agent))
     shown = {field.name for field in every_field(fields)} | {*OPTIONS, RAW}
-    values = await context.access.read(find)
     return page(
         request,
         "agent_run.html",
@@ -156,5 +126,5 @@ async def _shown(
         elsewhere=[message for name, found in errors.items() if name not in shown for message in found],
         profiles=profile_names(context),
         key=uuid4().hex,
-        **values,
+        schemas=[schema.name for schema in schemas],
     )

@@ -1,20 +1,19 @@
 """What pages show of a run: a row of a list, and the head of its own page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from pydantic import JsonValue
 
 from ao_protocol.events import Failure, Result, Terminal, UsageFigures
 from ao_protocol.short_text import Excerpt
-from ao_protocol.wire import JsonObject
 from ao_runner.runs.waiting import WaitReason, reasons_to_wait
 from ao_runner.store.records import OPEN_STATUSES, RunState
 from ao_runner.store.store import Store
 from ao_server.pages.rendering import templates
-from ao_server.pages.requests import RequestView, views_of
+from ao_server.pages.requests import RequestView
 from ao_server.pages.timeline import asked_in, cut, in_one_line, pretty
 from ao_server.shapes import names_of, shown_contract, terminal_of
 
@@ -64,29 +63,14 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ValueNode:
     """A part of a value: a line, or something to open."""
 
     label: str
     text: Excerpt
-    parts: Sequence["Node"] = ()
+    parts: Sequence["ValueNode"] = ()
     missing: int = 0
     """The number of parts that are left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunHead:
-    """The head of the page of a run."""
-
-    row: RunRow
-    failure: Failure | None
-    contract: JsonObject | None
-    result: Result | None
-    tree: Node | None
-    raw: Excerpt | None
-    successor: str | None
-    requests: Sequence[RequestView]
-    host: str | None
 
 
 def seconds_between(begin: str, end: str) -> float:
@@ -127,52 +111,47 @@ templates.filters.update(duration=duration, money=money, tokens=tokens)
 def rows_of(store: Store, states: Sequence[RunState]) -> list[RunRow]:
     """Return runs as rows, with what they have used and why they wait."""
     usage = store.figures.usage_of([state.run.run_id for state in states])
-    waiting = waiting_of(store, states)
+    queued = [state for state in states if state.run.status == "queued"]
+    alone = [state for state in queued if state.run.mode == "start"]
+    # Of runs that wait behind others, some sessions are looked at.
+    sessions = list(dict.fromkeys(state.run.session_id for state in queued if state.run.mode == "resume"))
+    waiting = reasons_to_wait(store, [*alone, *store.runs.states_of(*sessions[:MOST_SESSIONS])])
     return [RunRow(state, usage.get(state.run.run_id), waiting.get(state.run.run_id)) for state in states]
 
 
-def waiting_of(store: Store, states: Sequence[RunState]) -> Mapping[str, WaitReason]:
-    """Return why each queued run of a list waits, by run. Of further runs, some sessions are looked at."""
-    queued = [state for state in states if state.run.status == "queued"]
-    alone = [state for state in queued if state.run.mode == "start"]
-    sessions = dict.fromkeys(state.run.session_id for state in queued if state.run.mode == "resume")
-    return reasons_to_wait(store, [*alone, *store.runs.states_of(*list(sessions)[:MOST_SESSIONS])])
-
-
-def head_of(store: Store, state: RunState) -> RunHead:
-    """Return the head of the page of a run."""
+def head_of(store: Store, state: RunState) -> dict[str, Any]:
+    """Return what the head of the page of a run shows: its row, how it ended, its output contract and requests."""
     row = rows_of(store, [state])[0]
     terminal: Terminal | None = None if row.is_open else terminal_of(store, row.run_id)
     result = terminal if isinstance(terminal, Result) else None
     contract = shown_contract(store, state, terminal)
-    has_data = result is not None and result.result_data is not None
-    data = result.result_data if result is not None else None
-    return RunHead(
-        row=row,
-        failure=terminal if isinstance(terminal, Failure) else None,
-        contract=contract if contract["attempts"] or contract["schema_validation"] or contract["errors"] else None,
-        result=result,
-        tree=next(_nodes("result", data, [MOST_NODES], MOST_LEVELS)) if has_data else None,
-        raw=pretty(data, 4000) if has_data else None,
-        successor=store.runs.find_successor(row.run_id),
-        requests=views_of(store.inputs.of_run(row.run_id)),
-        host=state.host,
-    )
+    data = None if result is None else result.result_data
+    return {
+        "row": row,
+        "failure": terminal if isinstance(terminal, Failure) else None,
+        "contract": contract if contract["attempts"] or contract["schema_validation"] or contract["errors"] else None,
+        "result": result,
+        "text": None if result is None or result.result_text is None else cut(result.result_text),
+        "tree": None if data is None else next(_nodes("result", data, [MOST_NODES], MOST_LEVELS)),
+        "raw": None if data is None else pretty(data, 4000),
+        "successor": store.runs.find_successor(row.run_id),
+        "requests": list(map(RequestView, store.inputs.of_run(row.run_id))),
+    }
 
 
-def _nodes(label: str, value: JsonValue, left: list[int], levels: int) -> Iterator[Node]:
+def _nodes(label: str, value: JsonValue, left: list[int], levels: int) -> Iterator[ValueNode]:
     """Yield a value as a node, if there is room for it; `left` holds the number of nodes that are still allowed."""
     if left[0] <= 0:
         return
     left[0] -= 1
     if not isinstance(value, dict | list) or not value:
-        yield Node(label, cut(value, 1000) if isinstance(value, str) else Excerpt(in_one_line(value)))
+        yield ValueNode(label, cut(value, 1000) if isinstance(value, str) else Excerpt(in_one_line(value)))
         return
     items = list(value.items()) if isinstance(value, dict) else [(str(at), one) for at, one in enumerate(value)]
     word = "field" if isinstance(value, dict) else "item"
     summary = Excerpt(f"{len(items)} {word}{'s' if len(items) > 1 else ''}")
     if levels <= 1:
-        yield Node(label, summary, (), len(items))
+        yield ValueNode(label, summary, (), len(items))
         return
     parts = [node for name, one in items[:MOST_NODES] for node in _nodes(name[:200], one, left, levels - 1)]
-    yield Node(label, summary, parts, len(items) - len(parts))
+    yield ValueNode(label, summary, parts, len(items) - len(parts))

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final
 
 from fastapi import Request
@@ -13,9 +11,9 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from ao_protocol.raw_events import events_of_types
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
-from ao_server.api.streams import EVENTS_AT_ONCE, PING_SECONDS
+from ao_server.api.streams import event_stream
 from ao_server.context import ServerContext
-from ao_server.event_log import EventPosition, LoggedEvent, events_after
+from ao_server.event_log import EVENTS_AT_ONCE, EventPosition, LoggedEvent, some_events
 from ao_server.pages.rendering import can_act, fragment
 from ao_server.pages.timeline import entry_of, with_joined_pieces
 from ao_server.shapes import names_of
@@ -30,22 +28,6 @@ SHOWN_IN_HEADS: Final = ("output_validation", "input_requested", "input_resolved
 Heads = Callable[[Store, Sequence[RunState]], str]
 
 
-def event_stream(events: AsyncIterator[ServerSentEvent]) -> EventSourceResponse:
-    """Return events as an answer that no proxy holds back."""
-    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
-    return EventSourceResponse(events, ping=PING_SECONDS, headers=headers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """What one look has found."""
-
-    events: Sequence[LoggedEvent]
-    html: str
-    progress: object
-    is_over: bool
-
-
 async def timeline_stream(
     context: ServerContext, session_id: str, after: EventPosition, run_id: str | None, head: Heads
 ) -> AsyncIterator[ServerSentEvent]:
@@ -55,11 +37,11 @@ async def timeline_stream(
     """
     progress: object = None
 
-    def look(store: Store) -> _Round:
+    def look(store: Store) -> tuple[Sequence[LoggedEvent], str, object, bool]:
         # Asked before reading: an event that comes between the two is read in the next round.
         every = store.runs.states_of(session_id)
         states = [state for state in every if run_id in {None, state.run.run_id}]
-        events = list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
+        events = some_events(store, session_id, after, run_id)
         by_id = {state.run.run_id: state for state in states}
         entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
         html = "".join(entry.html for entry in with_joined_pieces(entries))
@@ -67,18 +49,18 @@ async def timeline_stream(
         lines = [event.line.encode(errors="replace") for event in events]
         if now != progress or any(events_of_types(lines, SHOWN_IN_HEADS)):
             html += head(store, states)
-        return _Round(events, html, now, run_id is not None and not any(state.run.ended_at is None for state in states))
+        return events, html, now, run_id is not None and not any(state.run.ended_at is None for state in states)
 
     async with context.live.watching(session_id) as changed:
         while not context.live.closing.is_set():
             changed.clear()
-            found = await context.access.read(look)
-            progress, after = found.progress, found.events[-1].id if found.events else after
-            if found.events or found.html:
-                yield ServerSentEvent(id=str(after), data=found.html)
-            if len(found.events) == EVENTS_AT_ONCE:
+            events, html, progress, is_over = await context.access.read(look)
+            after = events[-1].id if events else after
+            if events or html:
+                yield ServerSentEvent(id=str(after), data=html)
+            if len(events) == EVENTS_AT_ONCE:
                 continue
-            if found.is_over:
+            if is_over:
                 yield ServerSentEvent(event=END, data="")
                 return
             await changed.wait()

@@ -19,7 +19,7 @@ from ao_server.beside import WorkerBeside
 from ao_server.gate import GatePolicy
 from ao_server.receivers import ReceiverPolicy
 from ao_server.store_access import StoreAccess
-from ao_server.submission import Hosting
+from ao_server.submission import ServerSettings
 
 AT = "2026-01-01T00:00:00.000Z"
 
@@ -54,9 +54,9 @@ def fill(home: Path, count: int) -> None:
 async def asking(place: StorePlace) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client of the application over a store. Nothing runs beside it."""
     access = StoreAccess(place, "server")
-    hosting = Hosting(place.home, {}, str(place.home), None)
+    settings = ServerSettings(place.home, {}, str(place.home), None)
     app, _ = build_application(
-        access, hosting, GatePolicy(None), ReceiverPolicy(allows_private=True), WorkerBeside((), {}, 10, print)
+        access, settings, GatePolicy(None), ReceiverPolicy(allows_private=True), WorkerBeside((), {}, 10, print)
     )
     async with access, httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ao") as client:
         yield client

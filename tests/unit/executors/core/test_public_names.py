@@ -1,11 +1,9 @@
 """The names that `ao_executors.core` offers: what is public is explained, and what is not says so."""
 
 import inspect
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import ao_executors
 import ao_executors.core
 from ao_executors.core import program
 
@@ -44,9 +42,3 @@ def test_an_internal_module_says_so() -> None:
     }
 
     assert [name for name, text in opening.items() if name not in public and "Internal" not in text] == []
-
-
-def test_no_file_name_is_used_twice() -> None:
-    names = Counter(path.name for path in Path(inspect.getfile(ao_executors)).parent.rglob("*.py"))
-
-    assert [name for name, count in names.items() if count > 1] == ["__init__.py"]

@@ -1,7 +1,7 @@
 """Agents: create, read, change, delete, and check a document without storing it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
@@ -15,8 +15,15 @@ from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
-from ao_server.agents import AGENT_NAME, listed_agents, problems_of_agent, remarks_on_agent, shown_agent
-from ao_server.context import Context
+from ao_server.agent_documents import (
+    AGENT_NAME,
+    NAME_EXPECTED,
+    listed_agents,
+    problems_of_agent,
+    remarks_on_agent,
+    shown_agent,
+)
+from ao_server.context import Context, reads
 from ao_server.problems import problems_in, refusal
 
 routes = APIRouter(prefix="/agents", tags=["Agents"])
@@ -39,34 +46,29 @@ class NewStatus(BaseModel):
 
 
 @routes.get("")
-async def list_agents(
-    context: Context, tags: Annotated[str, Query(description="Labels that an agent must have, with commas.")] = ""
+@reads
+def list_agents(
+    store: Store, tags: Annotated[str, Query(description="Labels that an agent must have, with commas.")] = ""
 ) -> list[dict[str, Any]]:
     """List all agents by name."""
-    wanted = {tag for tag in tags.split(",") if tag}
-    agents = await context.access.read(listed_agents)
+    wanted, agents = {tag for tag in tags.split(",") if tag}, listed_agents(store)
     return [brief(shown_agent(agent)) for agent in agents if wanted <= set(agent.document.get("tags") or [])]  # type: ignore[arg-type]  # checked when stored
 
 
 @routes.post("/check")
-async def check_agent(context: Context, document: AgentDocument) -> dict[str, Any]:
+@reads
+def check_agent(_: Store, document: AgentDocument) -> dict[str, Any]:
     """Check a document as for storing it. `problems` prevent that; `remarks` are about parts without effect."""
-
-    def check(_: Store) -> JsonObject:
-        problems = _problems(document)
-        return {
-            "valid": not problems,
-            "problems": problems_in(problems),
-            "remarks": [] if problems else list(remarks_on_agent(document)),
-        }
-
-    return await context.access.read(check)
+    problems = _problems(document)
+    remarks = [] if problems else remarks_on_agent(document)
+    return {"valid": not problems, "problems": problems_in(problems), "remarks": remarks}
 
 
 @routes.get("/{name}")
-async def get_agent(context: Context, name: AgentName) -> dict[str, Any]:
+@reads
+def get_agent(store: Store, name: AgentName) -> dict[str, Any]:
     """Return an agent."""
-    return shown_agent(await _find(context, name))
+    return shown_agent(found_agent(store, name))
 
 
 @routes.post("", status_code=HTTPStatus.CREATED)
@@ -97,7 +99,7 @@ async def replace_agent(context: Context, name: AgentName, document: AgentDocume
 @routes.patch("/{name}")
 async def change_agent(context: Context, name: AgentName, fields: AgentDocument) -> dict[str, Any]:
     """Replace single fields of an agent; null removes a field."""
-    old = (await _find(context, name)).document
+    old = (await context.access.read(lambda store: found_agent(store, name))).document
     document = {key: value for key, value in {**old, **fields, "name": name}.items() if value is not None}
     await _refuse_problems(context, document)
     return await _change(context, name, lambda old: replace(old, document=document))
@@ -116,8 +118,13 @@ async def delete_agent(context: Context, name: AgentName) -> None:
         raise _not_found(name)
 
 
-async def _find(context: Context, name: str) -> StoredAgent:
-    agent = await context.access.read(lambda store: store.agents.find(name))
+def found_agent(store: Store, name: str) -> StoredAgent:
+    """Return an agent.
+
+    Raises:
+        HTTPException: There is none.
+    """
+    agent = store.agents.find(name)
     if agent is None:
         raise _not_found(name)
     return agent
@@ -126,10 +133,7 @@ async def _find(context: Context, name: str) -> StoredAgent:
 async def _change(context: Context, name: str, change: Callable[[StoredAgent], StoredAgent]) -> dict[str, Any]:
     def put(store: Store) -> StoredAgent:
         with store.transaction():
-            old = store.agents.find(name)
-            if old is None:
-                raise _not_found(name)
-            new = replace(change(old), modified_at=timestamp())
+            new = replace(change(found_agent(store, name)), modified_at=timestamp())
             store.agents.put(new)
             return new
 
@@ -137,18 +141,22 @@ async def _change(context: Context, name: str, change: Callable[[StoredAgent], S
 
 
 async def _refuse_problems(context: Context, document: JsonObject) -> None:
-    problems = await context.access.read(lambda _: _problems(document))
+    await context.access.read(lambda _: refuse_agent(_problems(document)))
+
+
+def refuse_agent(problems: Sequence[Problem]) -> None:
+    """Refuse a request with the problems of agents, unless there are none."""
     if problems:
         message = "; ".join(map(str, problems[:3]))
         raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_agent", message, problems=problems_in(problems))
 
 
 def _problems(document: JsonObject) -> list[Problem]:
+    """Return what is wrong with the document of an agent; only its name, if that is not one."""
     name = document.get("name")
     if not isinstance(name, str) or not re.fullmatch(AGENT_NAME, name):
         found = "nothing" if name is None else repr(name)[:100]
-        expected = "1 to 100 letters, digits, '.', '_' or '-', the first one a letter or a digit"
-        return [Problem("$.name", f"expected {expected}, found {found}")]
+        return [Problem("$.name", f"{NAME_EXPECTED}, found {found}")]
     return problems_of_agent(document)
 
 

@@ -36,7 +36,7 @@ from ao_server.shapes import (
     shown_run,
     terminal_of,
 )
-from ao_server.submission import Hosting, RunBody, accepted, digest_of
+from ao_server.submission import RunBody, ServerSettings, accepted, digest_of
 
 routes = APIRouter(prefix="/runs", tags=["Runs"])
 RunId = Annotated[str, Path(max_length=MAX_IDENTIFIER_CHARACTERS), Segment]
@@ -89,7 +89,7 @@ async def submitted(
     digest = await asyncio.to_thread(lambda: digest_of([run.model_dump(mode="json") for run in bodies]))
 
     def check(store: Store) -> list[JsonObject] | list[Accepted]:
-        return _answer_to(store, key, digest) or _checked(store, wanted, context.hosting, is_batch=is_batch)
+        return _answer_to(store, key, digest) or _checked(store, wanted, context.settings, is_batch=is_batch)
 
     def queue(store: Store, checked: Sequence[Accepted]) -> list[JsonObject]:
         if (known := _answer_to(store, key, digest)) is not None:
@@ -118,11 +118,13 @@ async def submitted(
     return runs
 
 
-def _checked(store: Store, wanted: Sequence[RunBody | NewRun], hosting: Hosting, *, is_batch: bool) -> list[Accepted]:
+def _checked(
+    store: Store, wanted: Sequence[RunBody | NewRun], settings: ServerSettings, *, is_batch: bool
+) -> list[Accepted]:
     found = []
     for number, run in enumerate(wanted):
         try:
-            found.append(accepted(store, run, hosting))
+            found.append(accepted(store, run, settings))
         except (HTTPException, RunnerError, NotInteroperable) as error:
             if not is_batch:
                 raise

@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInUse, SchemaRegistry
 from ao_runner.named_schemas.vetting import UnacceptableSchema
-from ao_server.api.schemas import NewSchema, SchemaName, create_schema, delete_schema
-from ao_server.context import Context, ServerContext
-from ao_server.pages.draft import Remark, Verdict, checked_sample, checked_schema, filled_sample, written
+from ao_runner.store.store import Store
+from ao_server.api.schema_calls import NewSchema, SchemaName, create_schema, delete_schema
+from ao_server.context import Context, ServerContext, reads
+from ao_server.pages.draft import CheckedText, PlacedRemark, checked_sample, checked_schema, filled_sample, written
 from ao_server.pages.rendering import page
 
 routes = APIRouter(include_in_schema=False)
@@ -32,10 +33,10 @@ SchemaForm = Annotated[SchemaDraft, Form()]
 
 
 @routes.get("/ui/schemas")
-async def list_schemas(request: Request, context: Context) -> Response:
+@reads
+def list_schemas(store: Store, request: Request) -> Response:
     """Show all named schemas."""
-    schemas = await context.access.read(lambda store: SchemaRegistry(store).list())
-    return page(request, "schemas.html", schemas=schemas)
+    return page(request, "schemas.html", schemas=SchemaRegistry(store).list())
 
 
 @routes.get("/ui/schemas/_new")
@@ -68,10 +69,12 @@ async def add_schema(request: Request, context: Context, draft: SchemaForm) -> R
 
 
 @routes.get("/ui/schemas/{name}")
-async def show_schema(request: Request, context: Context, name: SchemaName) -> Response:
+@reads
+def show_schema(store: Store, request: Request, name: SchemaName) -> Response:
     """Show a named schema."""
-    schema = await context.access.read(lambda store: SchemaRegistry(store).get(name))
-    return page(request, "schema.html", schema=schema, text=written(schema.schema), why_not=_why_not(name, schema))
+    schema = SchemaRegistry(store).get(name)
+    why_not = str(SchemaInUse(name, schema.used_by_runs)) if schema.used_by_runs else ""
+    return page(request, "schema.html", schema=schema, text=written(schema.schema), why_not=why_not)
 
 
 @routes.post("/ui/schemas/{name}/delete")
@@ -81,22 +84,17 @@ async def delete(context: Context, name: SchemaName) -> RedirectResponse:
     return RedirectResponse("/ui/schemas", HTTPStatus.SEE_OTHER)
 
 
-def _why_not(name: str, schema: object) -> str:
-    used = int(getattr(schema, "used_by_runs", 0))
-    return str(SchemaInUse(name, used)) if used else ""
-
-
 async def _shown(
     request: Request, context: ServerContext, draft: SchemaDraft, *, do: str = "", problem: str = "", status: int = 200
 ) -> Response:
-    def check(_: object) -> tuple[Verdict, Verdict | None]:
+    def check(_: object) -> tuple[CheckedText, CheckedText | None]:
         verdict = checked_schema(draft.output_schema)
         if do == "sample-output":
             draft.output_sample = filled_sample(verdict)
         return verdict, checked_sample(draft.output_sample, verdict)
 
     verdict, sample = await context.access.read(check)
-    named = [Remark("$.name", problem)] if problem else []
+    named = [PlacedRemark("$.name", problem)] if problem else []
     return page(
         request, "schema_new.html", status, draft=draft, verdict=verdict, sample_verdict=sample, problems=named, do=do
     )

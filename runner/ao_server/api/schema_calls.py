@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.registry import Outcome, SchemaRegistry
 from ao_runner.store.records import NamedSchema
-from ao_server.context import Context
+from ao_runner.store.store import Store
+from ao_server.context import Context, reads
 
 routes = APIRouter(prefix="/schemas", tags=["Schemas"])
 SchemaName = Annotated[str, Path(max_length=200)]
@@ -28,10 +29,10 @@ class NewSchema(BaseModel):
 
 
 @routes.get("")
-async def list_schemas(context: Context) -> list[dict[str, Any]]:
+@reads
+def list_schemas(store: Store) -> list[dict[str, Any]]:
     """List all named schemas, without their contents."""
-    schemas = await context.access.read(lambda store: SchemaRegistry(store).list())
-    return [_summary(schema) for schema in schemas]
+    return [_summary(schema) for schema in SchemaRegistry(store).list()]
 
 
 @routes.post("", status_code=HTTPStatus.CREATED)
@@ -46,9 +47,10 @@ async def create_schema(context: Context, wanted: NewSchema) -> dict[str, Any]:
 
 
 @routes.get("/{name}")
-async def get_schema(context: Context, name: SchemaName) -> dict[str, Any]:
+@reads
+def get_schema(store: Store, name: SchemaName) -> dict[str, Any]:
     """Return a named schema."""
-    return _whole(await context.access.read(lambda store: SchemaRegistry(store).get(name)))
+    return _whole(SchemaRegistry(store).get(name))
 
 
 @routes.delete("/{name}", status_code=HTTPStatus.NO_CONTENT)

@@ -7,23 +7,19 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from ao_runner.store.store import Store
-from ao_server.agents import listed_agents
-from ao_server.api.agents import AgentName, NewStatus, delete_agent, set_status
-from ao_server.context import Context
+from ao_server.agent_documents import listed_agents
+from ao_server.api.agent_calls import AgentName, NewStatus, delete_agent, set_status
+from ao_server.context import Context, reads
 from ao_server.pages.rendering import page
 
 routes = APIRouter(include_in_schema=False)
 
 
 @routes.get("/ui/agents")
-async def list_agents(request: Request, context: Context) -> Response:
+@reads
+def list_agents(store: Store, request: Request) -> Response:
     """Show all agents by name."""
-
-    def find(store: Store) -> tuple[object, object]:
-        return listed_agents(store), store.figures.count_by_agent()
-
-    agents, runs = await context.access.read(find)
-    return page(request, "agents.html", agents=agents, runs=runs)
+    return page(request, "agents.html", agents=listed_agents(store), runs=store.figures.count_by_agent())
 
 
 @routes.post("/ui/agents/{name}/status")

@@ -7,18 +7,18 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
-from ao_protocol.documents import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, Seconds, problems_of
 from ao_protocol.written import NotInteroperable, check_interoperable
 from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, oddities, understand_blueprint
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS
-from ao_runner.store.agent_table import AgentStatus, StoredAgent
+from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.records import check_tag
 from ao_runner.store.store import Store
 from ao_server.request_text import LongName
 
 AGENT_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+NAME_EXPECTED: Final = "expected 1 to 100 letters, digits, '.', '_' or '-', the first one a letter or a digit"
 BODY: Final = Path("agent")
 """The name of a document in messages."""
 
@@ -62,11 +62,6 @@ class Agent:
     stored: StoredAgent
     loaded: LoadedBlueprint
     settings: Settings
-
-    @property
-    def blueprint(self) -> Blueprint:
-        """Its blueprint, with placeholders that are not resolved."""
-        return self.loaded.blueprint
 
 
 def read_agent(stored: StoredAgent) -> Agent:
@@ -125,18 +120,3 @@ def shown_agent(agent: StoredAgent) -> JsonObject:
     always: JsonObject = {"type": "autonomous", "description": "", "tags": [], "capabilities": []}
     times: JsonObject = {"status": agent.status, "created_at": agent.created_at, "modified_at": agent.modified_at}
     return {**always, **agent.document, "name": agent.name, **times}
-
-
-__all__ = [
-    "AGENT_NAME",
-    "Agent",
-    "AgentStatus",
-    "Demands",
-    "Settings",
-    "Tag",
-    "listed_agents",
-    "problems_of_agent",
-    "read_agent",
-    "remarks_on_agent",
-    "shown_agent",
-]
