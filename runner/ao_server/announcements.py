@@ -31,18 +31,13 @@ async def announce_ends(context: ServerContext) -> None:
 
 async def _announce(context: ServerContext) -> None:
     access = context.access
-    while await access.read(lambda store: store.deliveries.unannounced_ends()) and await access.write_alone(
-        _announce_some
+    while await access.read(lambda store: store.deliveries.unannounced_ends()) and await access.write(
+        lambda store: store.deliveries.announce_ends(timestamp()) > 0
     ):
         access.wakeup.notify()  # the senders to webhooks
     for parent in await access.read(lambda store: store.deliveries.parents_to_resume()):
         if await access.write_alone(partial(resume_parent, parent=parent, settings=context.settings)):
             access.notify()
-
-
-def _announce_some(store: Store) -> bool:
-    with store.transaction():
-        return store.deliveries.announce_ends(timestamp()) > 0
 
 
 def resume_parent(store: Store, parent: str, settings: ServerSettings) -> bool:

@@ -47,9 +47,6 @@ class JoinedWorkers:
         self._access = access
         self._workers: dict[str, JoinedWorker] = {}
 
-    def __len__(self) -> int:
-        return len(self._workers)
-
     async def join(self, offer: Offer, held: Sequence[RunKey]) -> None:
         """Add a worker, or replace what is known of it, and forget those that are silent for long."""
         coordinator = StoreCoordinator(self._access.shared, offer, tell, held)

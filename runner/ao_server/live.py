@@ -24,11 +24,6 @@ class LiveSessions:
         self._seen: dict[str, tuple[object, ...]] = {}
         self.closing = asyncio.Event()
 
-    @property
-    def watchers(self) -> int:
-        """The number of watchers."""
-        return sum(map(len, self._watchers.values()))
-
     @asynccontextmanager
     async def watching(self, session_id: str) -> AsyncIterator[asyncio.Event]:
         """Yield an event that is set at each change of a session, and at the end of the server."""

@@ -25,7 +25,6 @@ from ao_runner.runs.submission import (
 )
 from ao_runner.store.records import ExecutionMode, timestamp
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import SessionUnknown
 from ao_server.agent_documents import Agent, Demands, read_agent
 from ao_server.problems import refusal
 from ao_server.request_text import LongName, Name
@@ -152,6 +151,3 @@ def repeated(store: Store, run_id: str, settings: ServerSettings) -> NewRun:
 def digest_of(document: JsonValue) -> str:
     """Return the digest of a request, by which a repetition is told from another request."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-
-
-__all__ = ["RunBody", "ServerSettings", "SessionUnknown", "accepted", "digest_of", "repeated", "shown"]

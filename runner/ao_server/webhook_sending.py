@@ -8,7 +8,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -38,13 +37,9 @@ LONGEST_REST_SECONDS: Final = 60.0
 """Pause between the tries of different deliveries to a receiver that is down."""
 
 
-def _discard(busy: set[str], webhook_id: str, _: object) -> None:
-    busy.discard(webhook_id)
-
-
 async def send_messages(access: StoreAccess, receivers: ReceiverPolicy) -> None:
     """Send what is due, until it is cancelled."""
-    busy: set[str] = set()
+    sending: dict[str, asyncio.Task[None]] = {}
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with (
         httpx.AsyncClient(
@@ -55,10 +50,9 @@ async def send_messages(access: StoreAccess, receivers: ReceiverPolicy) -> None:
         async for _ in access.rounds():
             with suppress(RunnerError):
                 for webhook in await access.read(lambda store: store.webhooks.due(timestamp())):
-                    if webhook.webhook_id not in busy:
-                        busy.add(webhook.webhook_id)
-                        sending = tasks.create_task(_Sender(access, receivers, client, webhook).send_all())
-                        sending.add_done_callback(partial(_discard, busy, webhook.webhook_id))
+                    if webhook.webhook_id not in sending or sending[webhook.webhook_id].done():
+                        sender = _Sender(access, receivers, client, webhook)
+                        sending[webhook.webhook_id] = tasks.create_task(sender.send_all())
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,12 +79,11 @@ async def create_agent(context: Context, document: AgentDocument) -> dict[str, A
     agent = StoredAgent(str(document["name"]), document, "active", now, now)
 
     def add(store: Store) -> None:
-        with store.transaction():
-            if store.agents.find(agent.name) is not None:
-                raise HTTPException(HTTPStatus.CONFLICT, f"Agent already exists: {agent.name}")
-            store.agents.put(agent)
+        if store.agents.find(agent.name) is not None:
+            raise HTTPException(HTTPStatus.CONFLICT, f"Agent already exists: {agent.name}")
+        store.agents.put(agent)
 
-    await context.access.write_alone(add)
+    await context.access.write(add)
     return shown_agent(agent)
 
 
@@ -132,12 +131,11 @@ def found_agent(store: Store, name: str) -> StoredAgent:
 
 async def _change(context: Context, name: str, change: Callable[[StoredAgent], StoredAgent]) -> dict[str, Any]:
     def put(store: Store) -> StoredAgent:
-        with store.transaction():
-            new = replace(change(found_agent(store, name)), modified_at=timestamp())
-            store.agents.put(new)
-            return new
+        new = replace(change(found_agent(store, name)), modified_at=timestamp())
+        store.agents.put(new)
+        return new
 
-    return shown_agent(await context.access.write_alone(put))
+    return shown_agent(await context.access.write(put))
 
 
 async def _refuse_problems(context: Context, document: JsonObject) -> None:

@@ -21,7 +21,7 @@ from ao_runner.store.brief_fields import brief
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState
 from ao_runner.store.store import Store
-from ao_server.context import Context, ServerContext
+from ao_server.context import Context, ServerContext, reads
 from ao_server.problems import in_batch, refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
@@ -224,17 +224,13 @@ async def _until_ended(context: ServerContext, run_id: str, seconds: float) -> N
 
 
 @routes.get("/{run_id}/result")
-async def get_result(context: Context, run_id: RunId) -> dict[str, Any]:
+@reads
+def get_result(store: Store, run_id: RunId) -> dict[str, Any]:
     """Return the result of a run that has completed."""
-
-    def find(store: Store) -> JsonObject:
-        state = found_run(store, run_id)
-        terminal = terminal_of(store, run_id)
-        if not isinstance(terminal, Result):
-            raise refusal(HTTPStatus.BAD_REQUEST, "no_result", f"Run {run_id} has no result: it is {state.run.status}")
-        return shown_result(store, state, terminal)
-
-    return await context.access.read(find)
+    state, terminal = found_run(store, run_id), terminal_of(store, run_id)
+    if not isinstance(terminal, Result):
+        raise refusal(HTTPStatus.BAD_REQUEST, "no_result", f"Run {run_id} has no result: it is {state.run.status}")
+    return shown_result(store, state, terminal)
 
 
 @routes.post("/{run_id}/stop")

@@ -26,18 +26,12 @@ LastEventId = Annotated[str | None, Header()]
 
 
 @routes.get("/ui/runs/{run_id}")
-async def show_run(request: Request, context: Context, run_id: RunId, until: str = "") -> Response:
+@reads
+def show_run(store: Store, request: Request, run_id: RunId, until: str = "") -> Response:
     """Show a run. `until` is a run and a `seq`, as 'earlier' links have it."""
-
-    def find(store: Store) -> dict[str, Any]:
-        state = found_run(store, run_id)
-        return {
-            **_head_of_run(store, state),
-            "window": window_of(store, [state], _until(until)),
-            "parameters": pretty(dict(state.run.parameters)),
-        }
-
-    return page(request, "run.html", **await context.access.read(find))
+    state = found_run(store, run_id)
+    window, asked = window_of(store, [state], _until(until)), pretty(dict(state.run.parameters))
+    return page(request, "run.html", window=window, parameters=asked, **_head_of_run(store, state))
 
 
 @routes.get("/ui/runs/{run_id}/stream")

@@ -17,6 +17,7 @@ from ao_protocol.inputs import PROMPT_SCHEMA
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry
+from ao_runner.runs.submission import RunRefused
 from ao_runner.store.agent_table import StoredAgent
 from ao_server.api.run_calls import submitted
 from ao_server.context import Context, ServerContext
@@ -79,6 +80,8 @@ async def start_run(request: Request, context: Context, agent: FoundAgent) -> Re
         errors |= {(option := str((one["loc"] or ("",))[0])): [_SAID.get(option, one["msg"])] for one in error.errors()}
     except HTTPException as error:
         errors = _errors(fields, error.detail)
+    except RunRefused as error:
+        errors = by_field(fields, error.problems) if error.problems else {"": [str(error)]}
     except RunnerError as error:
         errors = {"": [str(error)]}
     return await _shown(request, context, agent, given, errors)

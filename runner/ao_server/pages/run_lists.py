@@ -53,26 +53,25 @@ async def stream_sessions(request: Request, context: Context, wanted: Filter) ->
 
 
 def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:
-    states = store.runs.search(wanted.of_store())
     counts = store.figures.count_by_status()
     return {
-        "wanted": wanted,
-        "rows": rows_of(store, states[:ROWS]),
-        "older": states[ROWS - 1].number if len(states) > ROWS else None,
+        **_listed(store, wanted),
         "counts": {name: counts.get(stored, 0) for name, stored in STATUS_NAMES.items()},
         "total": sum(counts.values()),
         "in_need": [] if wanted.is_set else attention_of(store).rows,
         "most_in_need": MOST_IN_NEED,
-        "agents": [agent.name for agent in store.agents.all()],
     }
 
 
 def _sessions(store: Store, wanted: ListFilter) -> dict[str, Any]:
-    states = store.runs.search(wanted.of_store(only_last=True))
+    return {**_listed(store, wanted, only_last=True), "statuses": list(STATUS_NAMES)}
+
+
+def _listed(store: Store, wanted: ListFilter, *, only_last: bool = False) -> dict[str, Any]:
+    states = store.runs.search(wanted.of_store(only_last=only_last))
     return {
         "wanted": wanted,
         "rows": rows_of(store, states[:ROWS]),
         "older": states[ROWS - 1].number if len(states) > ROWS else None,
-        "statuses": list(STATUS_NAMES),
         "agents": [agent.name for agent in store.agents.all()],
     }

@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInUse, SchemaRegistry
+from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaRegistry
 from ao_runner.named_schemas.vetting import UnacceptableSchema
 from ao_runner.store.store import Store
 from ao_server.api.schema_calls import NewSchema, SchemaName, create_schema, delete_schema
@@ -73,8 +73,10 @@ async def add_schema(request: Request, context: Context, draft: SchemaForm) -> R
 def show_schema(store: Store, request: Request, name: SchemaName) -> Response:
     """Show a named schema."""
     schema = SchemaRegistry(store).get(name)
-    why_not = str(SchemaInUse(name, schema.used_by_runs)) if schema.used_by_runs else ""
-    return page(request, "schema.html", schema=schema, text=written(schema.schema), why_not=why_not)
+    used = schema.used_by_runs
+    runs = "1 run" if used == 1 else f"{used} runs"
+    why_not = f"{runs} used schema {name!r}, and results refer to it; delete the sessions of those runs first"
+    return page(request, "schema.html", schema=schema, text=written(schema.schema), why_not=why_not if used else "")
 
 
 @routes.post("/ui/schemas/{name}/delete")

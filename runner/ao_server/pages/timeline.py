@@ -1,9 +1,9 @@
 """The events of a session as entries of a timeline: cut to a bounded size, and windowed. The rest can be downloaded."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from pydantic import JsonValue
@@ -153,7 +153,11 @@ def _read(
     by_id = {state.run.run_id: state for state in states}
     of_run = states[0].run.run_id if len(states) == 1 else None
     session_id = states[0].run.session_id
-    found = [*islice(_before(events_after(store, session_id, begin, of_run), until), most)]
+    before = takewhile(
+        lambda event: until is None or event.run_id != until[0] or event.id.seq < until[1],
+        events_after(store, session_id, begin, of_run),
+    )
+    found = list(islice(before, most))
     entries = with_joined_pieces([entry for event in found if (entry := entry_of(event, by_id)) is not None])
     incomplete = {entry.message for entry in entries if entry.told.kind == "delta"}
     if until is not None and incomplete:
@@ -176,13 +180,6 @@ def _begin(states: Sequence[RunState], until: tuple[str, int] | None, most: int)
                 return run_id, last - left + 1
             left -= last
     return states[0].run.run_id, 1
-
-
-def _before(events: Iterator[LoggedEvent], until: tuple[str, int] | None) -> Iterator[LoggedEvent]:
-    for event in events:
-        if until is not None and event.run_id == until[0] and event.id.seq >= until[1]:
-            return
-        yield event
 
 
 def with_joined_pieces(entries: Sequence[Entry]) -> list[Entry]:
