@@ -20,7 +20,7 @@ from ao_runner.coordinators.port import CoordinatorUnavailable, LeaseLost, Refus
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInUse, SchemaNotFound
 from ao_runner.named_schemas.vetting import UnacceptableSchema
-from ao_runner.runs.submission import Reason, RunRefused
+from ao_runner.runs.submission import RefusalReason, RunRefused
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.store_errors import (
     OfAnotherSession,
@@ -44,12 +44,12 @@ STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
 
 
 _OF_REASONS: Final = {
-    Reason.OWN_PARENT: HTTPStatus.BAD_REQUEST,
-    Reason.PARENT_NOT_FOUND: HTTPStatus.BAD_REQUEST,
-    Reason.STATELESS: HTTPStatus.BAD_REQUEST,
-    Reason.PARAMETERS: HTTPStatus.BAD_REQUEST,
-    Reason.SESSION_EXISTS: HTTPStatus.CONFLICT,
-    Reason.CANNOT_RESUME: HTTPStatus.CONFLICT,
+    RefusalReason.OWN_PARENT: HTTPStatus.BAD_REQUEST,
+    RefusalReason.PARENT_NOT_FOUND: HTTPStatus.BAD_REQUEST,
+    RefusalReason.STATELESS: HTTPStatus.BAD_REQUEST,
+    RefusalReason.PARAMETERS: HTTPStatus.BAD_REQUEST,
+    RefusalReason.SESSION_EXISTS: HTTPStatus.CONFLICT,
+    RefusalReason.CANNOT_RESUME: HTTPStatus.CONFLICT,
 }
 """The statuses of refused requests for runs; of the others 422."""
 MOST_PROBLEMS: Final = 20

@@ -15,7 +15,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import understand_blueprint
 from ao_runner.runs.submission import (
     MAX_SHOWN_CHARACTERS,
-    Accepted,
+    AcceptedRun,
     AskedInJson,
     NewRun,
     Reception,
@@ -48,7 +48,9 @@ class RunBody(AskedInJson):
     parent_session_id: str | None = Field(None, description="The session that asks for the run.")
     execution_mode: ExecutionMode = "sync"
     additional_demands: Demands | None = Field(None, description="Demands on the worker, beside those of the agent.")
-    scope: dict[str, Any] | None = Field(None, description="Accepted for compatibility; has to be empty.", max_length=0)
+    scope: dict[str, Any] | None = Field(
+        None, description="Accepted for compatibility; has to be empty.", max_length=0
+    )
     profile: LongName | None = Field(None, description="Profile or executor that performs the run.")
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     not_before: AwareDatetime | None = Field(None, description="The earliest start.")
@@ -68,7 +70,7 @@ class ServerSettings:
     """A model script, as JSON, that answers instead of a model in every run."""
 
 
-def accepted(store: Store, wanted: RunBody | NewRun, settings: ServerSettings) -> Accepted:
+def accepted(store: Store, wanted: RunBody | NewRun, settings: ServerSettings) -> AcceptedRun:
     """Check a request against agent, session and schemas. Nothing is written.
 
     Raises:

@@ -16,7 +16,7 @@ import httpx
 from ao_protocol.events import Failure, InvalidEvent, Result
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
-from ao_runner.store.deliveries import Delivery, Webhook
+from ao_runner.store.deliveries import AwaitedDelivery, Webhook
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowDamaged, SessionUnknown
@@ -73,13 +73,13 @@ class _Sender:
                 if failures:
                     await asyncio.sleep(min(2.0**failures, LONGEST_REST_SECONDS))
 
-    def _claim(self, store: Store) -> list[Delivery]:
+    def _claim(self, store: Store) -> list[AwaitedDelivery]:
         now = datetime.now(UTC)
         until = timestamp(now + timedelta(seconds=LEASE_SECONDS))
         with store.transaction():
             return store.webhooks.claim_messages(self.webhook.webhook_id, timestamp(now), until, AT_ONCE)
 
-    async def _send(self, delivery: Delivery) -> bool:
+    async def _send(self, delivery: AwaitedDelivery) -> bool:
         """Try a delivery once, store what came of it, and return whether it succeeded."""
         of_webhook: Final = ("webhook", self.webhook.webhook_id, [delivery.run_id])
         with suppress(RunnerError):  # it is due again when its lease ends
@@ -134,7 +134,7 @@ class _Sender:
             return None if is_taken else f"the receiver answered {response.status_code}"
 
 
-def _next_try(delivery: Delivery) -> str | None:
+def _next_try(delivery: AwaitedDelivery) -> str | None:
     """Return the time of the next try after a failed one; None if it was the last."""
     now = datetime.now(UTC)
     if now - datetime.fromisoformat(delivery.since) > GIVEN_UP_AFTER:

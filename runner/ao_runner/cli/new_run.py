@@ -19,7 +19,7 @@ from ao_runner.blueprints.loading import LoadedBlueprint, load_object, oddities
 from ao_runner.cli.options import RunArguments, split_pair, values_of
 from ao_runner.cli.printing import show_remarks
 from ao_runner.profiles import Profile, with_whole_path
-from ao_runner.runs.submission import Accepted, NewRun, Reason, Reception, RunRefused, accept
+from ao_runner.runs.submission import AcceptedRun, NewRun, Reception, RefusalReason, RunRefused, accept
 from ao_runner.store.records import CallerTerms
 from ao_runner.store.store import Store
 
@@ -147,7 +147,7 @@ def new_run(given: RunArguments, **fields: Any) -> NewRun:  # noqa: ANN401  # th
     )
 
 
-def accepted_from(asked: NewRun, given: RunArguments, store: Store, *, is_queued: bool = False) -> Accepted:
+def accepted_from(asked: NewRun, given: RunArguments, store: Store, *, is_queued: bool = False) -> AcceptedRun:
     """Return the accepted run of a command line, and report what in its schema has no effect.
 
     Raises:
@@ -182,7 +182,7 @@ _OPTIONS: Final = {
 
 def _in_options(error: RunRefused) -> str:
     """Return the message of a refusal with options of the command line instead of paths in the request."""
-    if error.reason is Reason.PARAMETERS:
+    if error.reason is RefusalReason.PARAMETERS:
         return f"{error}. Nothing was queued; correct -p, --param or --params."
     return "; ".join(map(_as_typed, error.problems)) or str(error)
 

@@ -49,7 +49,7 @@ from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run import perform_single_run, request_here
 from ao_runner.runs.run_request import RunRequest, StopRequests, on_signals
-from ao_runner.runs.submission import DEFAULT_EXECUTORS, Accepted
+from ao_runner.runs.submission import DEFAULT_EXECUTORS, AcceptedRun
 from ao_runner.store.opening import LOCAL
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session, timestamp
@@ -170,7 +170,7 @@ def _profile_of(session: Session, name: str | None, home: Path) -> Profile:
     return Profile(name=session.executor_name, executor=str(path))
 
 
-def _perform(given: RunArguments, store: Store, accepted: Accepted, profile: Profile) -> NoReturn:
+def _perform(given: RunArguments, store: Store, accepted: AcceptedRun, profile: Profile) -> NoReturn:
     """Perform a run, show it in the requested style, and exit with the exit code of its terminal event."""
     began_at = time.monotonic()
     containment = probe(os.environ)

@@ -45,7 +45,7 @@ from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host, order_ahead
 from ao_runner.worker.claiming import raise_descriptor_limit
 from ao_runner.worker.delivery import take_outbox
-from ao_runner.worker.log import Log, LogFormat, open_log
+from ao_runner.worker.log import LogFormat, WorkerLog, open_log
 from ao_runner.worker.metrics import Exposition, Metrics, Watched, WatchedCoordinator
 from ao_runner.worker.observers import Observer, RunLog, Tracing, exported_traces
 from ao_runner.worker.worker import ExitSummary, Worker
@@ -257,7 +257,7 @@ def _host(given: WorkerArguments, environ: dict[str, str]) -> Host:
     return host
 
 
-async def _sweep(home: Path, log: Log, environ: Mapping[str, str]) -> None:
+async def _sweep(home: Path, log: WorkerLog, environ: Mapping[str, str]) -> None:
     if swept := sweep_left_behind(home, log.warning):
         groups, folders = list(swept.groups), list(map(str, swept.folders))
         log.warning("cleaned up after a killed runner", process_groups=groups, temporary_folders=folders)
@@ -276,7 +276,7 @@ async def _park_ahead(profiles: Iterable[str], host: Host, launcher: WarmLaunche
                 await launcher.park_ahead(order)
 
 
-def _log(given: WorkerArguments, owner: str, host: Host) -> Log:
+def _log(given: WorkerArguments, owner: str, host: Host) -> WorkerLog:
     """Return the log, out of which every secret is taken that this host is known to have."""
     names = {name for profile in given["profiles"] for name in host.find_profile(profile).secrets}
     redactor = Redactor(secrets_of(host.environ, names | RUNNERS_OWN))
@@ -285,7 +285,7 @@ def _log(given: WorkerArguments, owner: str, host: Host) -> Log:
 
 
 def _observe(stack: ExitStack, given: WorkerArguments, worker: Worker) -> Metrics | None:
-    """Log and trace the runs of a worker, and count them where the port of the metrics is given."""
+    """WorkerLog and trace the runs of a worker, and count them where the port of the metrics is given."""
     observers: list[Observer] = [RunLog(worker.log)]
     if (provider := stack.enter_context(exported_traces(worker.host.environ, worker.log))) is not None:
         observers.append(Tracing(provider))
@@ -358,7 +358,9 @@ async def _speaks_leases(
     return False
 
 
-async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log, stops: StopRequests) -> Coordinator:
+async def _coordinator(
+    given: WorkerArguments, owner: str, host: Host, log: WorkerLog, stops: StopRequests
+) -> Coordinator:
     wanted = given["coordinator"]
     is_http = wanted.startswith(("http://", "https://"))
     if given["agents"] is not None and not is_http:

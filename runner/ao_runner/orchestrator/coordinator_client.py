@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from pydantic import JsonValue
 
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.transport import Answer
+from ao_runner.coordinators.http.transport import ServerReply
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable
 
 MAX_DETAIL_CHARACTERS: Final = 20_000
@@ -49,12 +49,12 @@ class Timeouts:
     sync_seconds: float = 600.0
 
 
-class Requests(Protocol):
+class ServerAccess(Protocol):
     """The way to a server: an `Exchange`, or a server's own application."""
 
     async def ask(
         self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
-    ) -> Answer:
+    ) -> ServerReply:
         """Return the response to one request, which may take `seconds`. See `Exchange.ask` for what is raised."""
 
 
@@ -62,7 +62,7 @@ class Requests(Protocol):
 class CoordinatorClient:
     """The requests. Every method raises `ToolRefused`."""
 
-    exchange: Requests
+    exchange: ServerAccess
     timeouts: Timeouts = Timeouts()  # immutable
     held: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_HELD))
     """The requests that a server may hold back at a time. What waits beside them asks in intervals."""
@@ -167,7 +167,7 @@ class CoordinatorClient:
 
     async def ask(
         self, method: str, path: str, document: JsonObject | None = None, missing: str | None = None
-    ) -> Answer:
+    ) -> ServerReply:
         """Return the response of a successful request. `missing` is the reason for status 404.
 
         Raises:
@@ -179,7 +179,7 @@ class CoordinatorClient:
         _check(answer)
         return answer
 
-    async def _answered(self, method: str, path: str, document: JsonObject | None = None) -> Answer:
+    async def _answered(self, method: str, path: str, document: JsonObject | None = None) -> ServerReply:
         try:
             return await self.exchange.ask(method, path, document)
         except (CoordinatorUnavailable, CoordinatorUnusable) as error:
@@ -216,12 +216,12 @@ def objects_in(value: JsonValue) -> list[JsonObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _check(answer: Answer) -> None:
+def _check(answer: ServerReply) -> None:
     if not answer.is_success:
         raise ToolRefused(_reason(answer))
 
 
-def _reason(answer: Answer) -> str:
+def _reason(answer: ServerReply) -> str:
     detail = answer.document.get("detail")
     text = detail if isinstance(detail, str) else json.dumps(detail, ensure_ascii=False)
     return f"{answer.status}: {text[:MAX_DETAIL_CHARACTERS]}"

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from ao_runner.outbox.errors import (
+from ao_runner.outbox.events_of_key import Backlog, Batch, KeyState, gather
+from ao_runner.outbox.outbox_errors import (
     OldOutbox,
     OutboxError,
     OutboxFull,
@@ -23,7 +24,6 @@ from ao_runner.outbox.errors import (
     RecordDamaged,
     StateDamaged,
 )
-from ao_runner.outbox.events_of_key import Backlog, Batch, KeyState, gather
 from ao_runner.outbox.outbox_file import FileDamaged, OutboxFile, Progress, Record, keeping_log, set_aside
 from ao_runner.outbox.owning import found_leftovers, note_own, owned
 from ao_runner.run_events import RunKey

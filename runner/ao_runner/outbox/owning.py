@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ao_runner.home import locked, make_private, take_lock
-from ao_runner.outbox.errors import OutboxBusy
+from ao_runner.outbox.outbox_errors import OutboxBusy
 
 LOCK_NAME: Final = "lock"
 FOLDER_NAME: Final = "outboxes"

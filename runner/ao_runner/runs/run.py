@@ -42,7 +42,7 @@ from ao_runner.runs.run_request import (
     request_under,
     sandboxed,
 )
-from ao_runner.runs.submission import Accepted
+from ao_runner.runs.submission import AcceptedRun
 from ao_runner.store.records import RunRecord
 from ao_runner.store.store import Store
 
@@ -54,7 +54,7 @@ Returned = TypeVar("Returned")
 
 
 def request_here(
-    accepted: Accepted,
+    accepted: AcceptedRun,
     profile: Profile,
     store: Store,
     home: Path,

@@ -115,7 +115,7 @@ class Reception:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedRun:
     """A checked run: what is stored, and performed here or by a worker."""
 
     session: Session
@@ -140,7 +140,7 @@ class Accepted:
         store.queue.add(self.run)
 
 
-class Reason(StrEnum):
+class RefusalReason(StrEnum):
     """Why a request is refused, for programs."""
 
     OWN_PARENT = "own_parent"
@@ -162,7 +162,7 @@ class Reason(StrEnum):
 class RunRefused(RunnerError):
     """A request that cannot become a run. `problems` has the path in the request of each fault, if it has one."""
 
-    reason: Reason
+    reason: RefusalReason
     message: str
     problems: Sequence[Problem] = ()
     facts: JsonObject = field(default_factory=dict)
@@ -172,7 +172,7 @@ class RunRefused(RunnerError):
         return self.message
 
 
-def _refused(reason: Reason, place: str, message: str) -> RunRefused:
+def _refused(reason: RefusalReason, place: str, message: str) -> RunRefused:
     """Return the refusal of one field; `place` is its path in the request."""
     problem = Problem(place, message)
     return RunRefused(reason, str(problem), [problem])
@@ -188,7 +188,7 @@ def new_session_id() -> str:
     return f"ses_{secrets.token_hex(8)}"
 
 
-def accept(asked: NewRun, at: Reception) -> Accepted:
+def accept(asked: NewRun, at: Reception) -> AcceptedRun:
     """Check a request, and return the session and the run that it becomes. Nothing is written.
 
     Raises:
@@ -209,7 +209,7 @@ def accept(asked: NewRun, at: Reception) -> Accepted:
     is_new = asked.blueprint is not None and asked.executor_session_id is None
     if not at.is_queued and at.store is not None and not Path(session.project_dir).is_dir():
         message = f"{session.project_dir} is not a directory; restore it, or start a new session elsewhere"
-        raise _refused(Reason.NO_FOLDER, "$.project_dir", message)
+        raise _refused(RefusalReason.NO_FOLDER, "$.project_dir", message)
     if at.is_queued:
         _check_parameters(blueprint.parameters_schema if is_new else None, asked, blueprint)
     record, contract = _answer_asked_for(asked, blueprint, at)
@@ -227,7 +227,7 @@ def accept(asked: NewRun, at: Reception) -> Accepted:
     _check_size(session, run)
     is_asked_again = contract is not None and blueprint.type == "autonomous"
     attempts = contract.max_retries + 1 if contract is not None and is_asked_again else None
-    return Accepted(session, run, is_new, attempts)
+    return AcceptedRun(session, run, is_new, attempts)
 
 
 def _check_fields(asked: NewRun) -> None:
@@ -235,21 +235,23 @@ def _check_fields(asked: NewRun) -> None:
         value, place = getattr(asked, name), f"$.{name}"
         check_interoperable(value, place=place)
         if not isinstance(value, dict | None):
-            raise _refused(Reason.FIELD, place, f"expected an object, found a {type(value).__name__}")
+            raise _refused(RefusalReason.FIELD, place, f"expected an object, found a {type(value).__name__}")
     for name in ("run_id", "session_id"):
         if asked.blueprint is not None and (wanted := getattr(asked, name)) is not None:
             check_name(wanted, place=f"$.{name}: ")
             if not is_identifier(wanted):
-                raise _refused(Reason.FIELD, f"$.{name}", f"expected at most {MAX_IDENTIFIER_BYTES} bytes as JSON")
+                raise _refused(
+                    RefusalReason.FIELD, f"$.{name}", f"expected at most {MAX_IDENTIFIER_BYTES} bytes as JSON"
+                )
     seconds = asked.timeout_seconds
     if seconds is not None and not (isinstance(seconds, float | int) and 0 < seconds < math.inf):
         message = f"expected a valid number of seconds greater than 0, found {seconds!r}"
-        raise _refused(Reason.FIELD, "$.timeout_seconds", message)
+        raise _refused(RefusalReason.FIELD, "$.timeout_seconds", message)
     for number, tag in enumerate(asked.requires):
         try:
             check_tag(tag)
         except ValueError as error:
-            raise _refused(Reason.FIELD, f"$.requires[{number}]", str(error)) from error
+            raise _refused(RefusalReason.FIELD, f"$.requires[{number}]", str(error)) from error
     _check_labels(asked.labels)
 
 
@@ -260,12 +262,12 @@ MAX_LABEL_CHARACTERS: Final = 200
 
 def _check_labels(labels: Mapping[str, str]) -> None:
     if len(labels) > MAX_LABELS:
-        raise _refused(Reason.FIELD, "$.labels", f"found {len(labels)}, expected at most {MAX_LABELS}")
+        raise _refused(RefusalReason.FIELD, "$.labels", f"found {len(labels)}, expected at most {MAX_LABELS}")
     for name, text in labels.items():
         if not LABEL.fullmatch(name) or not (isinstance(text, str) and 0 < len(text) <= MAX_LABEL_CHARACTERS):
             most = f"at most 63, and a text of 1 to {MAX_LABEL_CHARACTERS} characters"
             message = f"expected a name of letters, digits and . _ / -, {most}"
-            raise _refused(Reason.FIELD, below("$.labels", name), message)
+            raise _refused(RefusalReason.FIELD, below("$.labels", name), message)
 
 
 def _check_parent(asked: NewRun, at: Reception) -> None:
@@ -273,16 +275,16 @@ def _check_parent(asked: NewRun, at: Reception) -> None:
     if parent is None or at.store is None:
         return
     if parent == asked.session_id:
-        raise RunRefused(Reason.OWN_PARENT, "a session cannot be its own parent")
+        raise RunRefused(RefusalReason.OWN_PARENT, "a session cannot be its own parent")
     if not at.store.sessions.exists(parent):
-        raise RunRefused(Reason.PARENT_NOT_FOUND, f"Parent session {shown(parent)} not found")
+        raise RunRefused(RefusalReason.PARENT_NOT_FOUND, f"Parent session {shown(parent)} not found")
 
 
 def _new_session(asked: NewRun, loaded: LoadedBlueprint, at: Reception) -> Session:
     """Return the session that a run begins, or that of another coordinator which this place does not store."""
     wanted = asked.session_id
     if wanted is not None and at.store is not None and at.store.sessions.exists(wanted):
-        raise RunRefused(Reason.SESSION_EXISTS, f"Session {shown(wanted)} already exists")
+        raise RunRefused(RefusalReason.SESSION_EXISTS, f"Session {shown(wanted)} already exists")
     profile = asked.profile
     if profile is None and asked.executor is None:
         profile = DEFAULT_EXECUTORS[loaded.blueprint.type]
@@ -320,11 +322,11 @@ def _with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonOb
 
 def _session_to_continue(asked: NewRun, at: Reception) -> Session:
     if asked.session_id is None or at.store is None:
-        raise RunRefused(Reason.NO_STORE, "session_id is required to continue a session")
+        raise RunRefused(RefusalReason.NO_STORE, "session_id is required to continue a session")
     session = at.store.sessions.find(asked.session_id)
     if session.blueprint.get("type") == "procedural":
         message = "Procedural agents are stateless and cannot be resumed"
-        raise RunRefused(Reason.STATELESS, message, facts={"agent_name": session.agent_name})
+        raise RunRefused(RefusalReason.STATELESS, message, facts={"agent_name": session.agent_name})
     is_open = any(run.status in OPEN_STATUSES for run in at.store.runs.of_sessions(session.session_id))
     if session.executor_session_id is None and not is_open:
         reason = (
@@ -340,7 +342,7 @@ def _session_to_continue(asked: NewRun, at: Reception) -> Session:
         reason = "was created with a real model, so a script cannot continue it. Omit --model-script"
     else:
         return session
-    raise RunRefused(Reason.CANNOT_RESUME, f"session {session.session_id} {reason}")
+    raise RunRefused(RefusalReason.CANNOT_RESUME, f"session {session.session_id} {reason}")
 
 
 def blueprint_of(session: Session) -> Blueprint:
@@ -364,7 +366,7 @@ def _check_parameters(schema: JsonObject | None, asked: NewRun, blueprint: Bluep
             check_against(schema, asked.parameters)
     except ParametersInvalid as error:
         facts: JsonObject = {"parameters_schema": PROMPT_SCHEMA if schema is None else schema}
-        raise RunRefused(Reason.PARAMETERS, str(error), error.problems, facts) from error
+        raise RunRefused(RefusalReason.PARAMETERS, str(error), error.problems, facts) from error
 
 
 NO_CONTRACT: Final[JsonObject] = {"source": "none"}
@@ -387,28 +389,30 @@ def _answer_asked_for(
     else:
         if options and not demand.has_schema and demand.authoritative is None:
             message = "needs an output schema, and there is none"
-            raise _refused(Reason.CONTRACT, "$.output_schema_options", message)
+            raise _refused(RefusalReason.CONTRACT, "$.output_schema_options", message)
         try:
             with suppress(InvalidSchema):
                 contract = resolve_contract(demand, at.environ)
             record = _record_of(demand, asked.output_schema_name, at.environ)
         except ContractOverridden as error:
-            raise RunRefused(Reason.CONTRACT, str(error), [error.problem]) from error
+            raise RunRefused(RefusalReason.CONTRACT, str(error), [error.problem]) from error
         except InvalidOptions as error:
-            raise RunRefused(Reason.OPTIONS, str(error), error.problems) from error
+            raise RunRefused(RefusalReason.OPTIONS, str(error), error.problems) from error
     return (record if asked.keep_rejected else {**(record or {}), "keep_rejected": False}), contract
 
 
 def _schema_asked_for(asked: NewRun, at: Reception) -> tuple[JsonObject | None, SchemaSource, JsonObject]:
     name, schema = asked.output_schema_name, asked.output_schema
     if name is not None and schema is not None:
-        raise _refused(Reason.TWO_SCHEMAS, "$.output_schema_name", "contradicts output_schema; expected one of them")
+        raise _refused(
+            RefusalReason.TWO_SCHEMAS, "$.output_schema_name", "contradicts output_schema; expected one of them"
+        )
     if name is not None:
         from ao_runner.named_schemas.registry import SchemaRegistry
 
         if at.store is None:
             message = "needs a store of schemas, and there is none; use output_schema"
-            raise _refused(Reason.NO_STORE, "$.output_schema_name", message)
+            raise _refused(RefusalReason.NO_STORE, "$.output_schema_name", message)
         return SchemaRegistry(at.store).get(name).schema, SchemaSource.NAMED, asked.output_schema_options
     if schema is not None:
         from ao_runner.named_schemas.vetting import vet
@@ -424,7 +428,7 @@ def _no_contract(asked: NewRun, demand: Demand) -> JsonObject:
         message = "the agent's designer demands a schema of every answer, which always holds"
     else:
         return NO_CONTRACT
-    raise _refused(Reason.CONTRACT, "$.no_schema", message)
+    raise _refused(RefusalReason.CONTRACT, "$.no_schema", message)
 
 
 def _record_of(demand: Demand, schema_name: str | None, environ: Mapping[str, str]) -> JsonObject | None:
@@ -453,7 +457,7 @@ def _check_size(session: Session, run: Run) -> None:
     size = len(json.dumps(parts, ensure_ascii=False).encode())
     if size > MAX_INVOCATION_BYTES:
         most = f"{MAX_INVOCATION_BYTES} are the most; put large texts into files"
-        raise RunRefused(Reason.TOO_LARGE, f"the invocation of the run would have {size} bytes, and {most}")
+        raise RunRefused(RefusalReason.TOO_LARGE, f"the invocation of the run would have {size} bytes, and {most}")
 
 
 def repetition_of(run: Run, session: Session) -> NewRun:
@@ -466,7 +470,7 @@ def repetition_of(run: Run, session: Session) -> NewRun:
     """
     if run.input_responses is not None:
         message = f"run {run.run_id} gave a parked run its answers, which count once; resume its session with a prompt"
-        raise RunRefused(Reason.CANNOT_RESUME, message)
+        raise RunRefused(RefusalReason.CANNOT_RESUME, message)
     record = run.contract or {}
     schema, name, options = record.get("schema"), record.get("schema_name"), record.get("options")
     is_new, source = run.mode == "start", record.get("source")

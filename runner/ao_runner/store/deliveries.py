@@ -25,7 +25,7 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class AwaitedDelivery:
     """The end of a run that a receiver has not heard of yet."""
 
     run_id: str
@@ -50,7 +50,7 @@ class GivenUp:
 
 
 _WEBHOOK: Final = Stored("webhook", Webhook)
-_DELIVERY: Final = Stored("delivery", Delivery)
+_DELIVERY: Final = Stored("delivery", AwaitedDelivery)
 _GIVEN_UP: Final = Stored("delivery", GivenUp)
 
 
@@ -128,7 +128,7 @@ class DeliveryTable(Part):
             (next_at, problem, kind, target, self._db.listed(run_ids)),
         )
 
-    def all(self, kind: DeliveryKind, target: str, most: int) -> list[Delivery]:
+    def all(self, kind: DeliveryKind, target: str, most: int) -> list[AwaitedDelivery]:
         """Return the deliveries to a receiver that wait or are given up, oldest first."""
         source = f"deliveries WHERE kind = ? AND target = ? ORDER BY since, run_id LIMIT {most:d}"
         return self._db.records(_DELIVERY, source, (kind, target))
@@ -137,7 +137,7 @@ class DeliveryTable(Part):
 class WebhookTable(Part):
     """The webhooks, and the deliveries to them."""
 
-    def claim_messages(self, webhook_id: str, now: str, until: str, most: int) -> list[Delivery]:
+    def claim_messages(self, webhook_id: str, now: str, until: str, most: int) -> list[AwaitedDelivery]:
         """Return the deliveries to a webhook that are due, as a step of a transaction. They are due again at `until`.
 
         Each has one more try then, so that a sender that dies has no influence on the others.
@@ -149,7 +149,7 @@ class WebhookTable(Part):
             f" AND run_id {self._db.among_sql} RETURNING {_DELIVERY.columns()}",
             (until, webhook_id, self._db.listed(run_ids)),
         )
-        return [Delivery(*row) for row in rows]
+        return [AwaitedDelivery(*row) for row in rows]
 
     def retry_message(self, webhook_id: str, run_id: str, now: str) -> bool:
         """Make a delivery to a webhook due again, as if it had not been tried; return whether there is such a one."""

@@ -18,7 +18,7 @@ MOST_PROFILES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class WorkerRequests:
     """What is wanted of one worker."""
 
     stops: Mapping[str, int]
@@ -41,11 +41,11 @@ class WorkerTable(Part):
         is_living = owner in self.living()
         return is_living and self._db.write("UPDATE workers SET drain = 1 WHERE worker_id = ?", (owner,)) > 0
 
-    def requests_to(self, owner: str) -> Requests:
+    def requests_to(self, owner: str) -> WorkerRequests:
         """Return what is wanted of a worker, in one query."""
         rows = dict(map(tuple, self._db.fetch(_REQUESTS, (owner, owner))))
         drain = rows.pop(None, 0)
-        return Requests(rows, bool(drain))
+        return WorkerRequests(rows, bool(drain))
 
     def fleet(self) -> Fleet:
         """Return the number of workers, and the load by profile."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ao_runner.coordinators.port import Assignment, Backoff, Coordinator, CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.worker.held_runs import HeldRuns
-from ao_runner.worker.log import Log, log_mishap
+from ao_runner.worker.log import WorkerLog, log_mishap
 from ao_runner.worker.spooling import Spooler
 
 DESCRIPTORS_PER_RUN: Final = 8
@@ -80,7 +80,7 @@ class Claiming:
     spooler: Spooler
     held: HeldRuns
     folder: Path
-    log: Log
+    log: WorkerLog
     concurrency: int
     needs: Needs
     draining: asyncio.Event = field(default_factory=asyncio.Event)

@@ -29,7 +29,9 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.errors import RunnerError
 from ao_runner.home import make_private
-from ao_runner.outbox.errors import (
+from ao_runner.outbox.events_of_key import Batch, KeyState
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox_errors import (
     OutboxBusy,
     OutboxError,
     OutboxUnreadable,
@@ -38,15 +40,13 @@ from ao_runner.outbox.errors import (
     RecordDamaged,
     StateDamaged,
 )
-from ao_runner.outbox.events_of_key import Batch, KeyState
-from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.outbox.owning import is_left_behind
 from ao_runner.run_events import RunIdentity, RunKey, as_event_of
 from ao_runner.runs import lost_runs
 from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.runs.outcome import failed
 from ao_runner.store.records import seconds_since, timestamp
-from ao_runner.worker.log import Log, log_mishap
+from ao_runner.worker.log import WorkerLog, log_mishap
 
 MOST_EVENTS: Final = 5000
 """The maximum number of events in one batch, which has at most a megabyte."""
@@ -73,7 +73,7 @@ class Delivery:
     `stays` returns whether the process of an ended run stays for its session.
     """
 
-    def __init__(self, coordinator: Coordinator, outbox: Outbox, folder: Path, log: Log) -> None:
+    def __init__(self, coordinator: Coordinator, outbox: Outbox, folder: Path, log: WorkerLog) -> None:
         self._coordinator = coordinator
         self._outbox = outbox
         self._folder = folder
@@ -342,7 +342,7 @@ def left_behind(places: Path) -> list[Path]:
     return list(filter(is_left_behind, sorted(places.iterdir()))) if places.is_dir() else []
 
 
-async def recover_orphans(coordinator: Coordinator, places: Path, options: OutboxOptions, log: Log) -> None:
+async def recover_orphans(coordinator: Coordinator, places: Path, options: OutboxOptions, log: WorkerLog) -> None:
     """Take over the outboxes of dead workers, now and whenever a worker dies. Does not return."""
     while True:
         with suppress(OSError):  # no free descriptor; the next look finds the same
@@ -358,7 +358,7 @@ async def recover_orphans(coordinator: Coordinator, places: Path, options: Outbo
         await asyncio.sleep(ADOPT_SECONDS)
 
 
-async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> None:
+async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: WorkerLog) -> None:
     """Own the outbox of a dead worker, add missing terminal events, and deliver all of it."""
     try:
         with outbox:
@@ -369,7 +369,7 @@ async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> N
         log.warning("events of a dead worker cannot be delivered yet", reason=str(group.exceptions[0]))
 
 
-def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
+def wake_left_over(outbox: Outbox, delivery: Delivery, log: WorkerLog) -> None:
     """Write missing terminal events, and deliver all durable events.
 
     Raises:

@@ -17,7 +17,7 @@ from ao_runner.runs.input_requests import InputRequests
 from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.runs.run_request import StopRequests
 from ao_runner.store.ownership import uptime_seconds
-from ao_runner.worker.log import Log, log_mishap
+from ao_runner.worker.log import WorkerLog, log_mishap
 from ao_runner.worker.spooling import SpooledJournal
 
 Phase = Literal["claimed", "running", "delivering"]
@@ -152,7 +152,7 @@ class Leases:
 
     coordinator: Coordinator
     held: HeldRuns
-    log: Log
+    log: WorkerLog
     obey: Callable[[Orders], None]
     fence: Callable[[str], None]
     outbox_seconds: Callable[[], float]

@@ -29,20 +29,20 @@ FOR_MACHINES: Final = frozenset(
 _MARKS: Final[Mapping[str, tuple[str, str]]] = {"info": ("·", "2"), "warning": ("!", "33"), "error": ("✗", "31;1")}
 
 
-class Log(Protocol):
+class WorkerLog(Protocol):
     """Logs events with their fields."""
 
     def info(self, event: str, **values: object) -> object:
-        """Log normal progress."""
+        """WorkerLog normal progress."""
 
     def warning(self, event: str, **values: object) -> object:
-        """Log what a person should look at some time."""
+        """WorkerLog what a person should look at some time."""
 
     def error(self, event: str, **values: object) -> object:
-        """Log what a person should look at now."""
+        """WorkerLog what a person should look at now."""
 
 
-def open_log(log_format: LogFormat, *, colours: bool, worker: str = "", redactor: Redactor = NO_SECRETS) -> Log:
+def open_log(log_format: LogFormat, *, colours: bool, worker: str = "", redactor: Redactor = NO_SECRETS) -> WorkerLog:
     """Return a log on stderr. Every JSON line has the field `worker`."""
     import structlog
 
@@ -55,7 +55,7 @@ def open_log(log_format: LogFormat, *, colours: bool, worker: str = "", redactor
     def _redacted(_logger: object, _method: str, line: Any) -> str:  # noqa: ANN401  # structlog's own signature
         return redactor.line(line.encode()).decode() if log_format == "json" else redactor.text(line)
 
-    log: Log = structlog.wrap_logger(
+    log: WorkerLog = structlog.wrap_logger(
         _Undaunted(sys.stderr.fileno()),
         processors=[structlog.processors.add_log_level, stamp, _event_first, shown, _redacted],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
@@ -65,8 +65,8 @@ def open_log(log_format: LogFormat, *, colours: bool, worker: str = "", redactor
     return log
 
 
-def log_mishap(log: Log, sentence: str, run_id: str, error: Exception) -> None:
-    """Log an unexpected error of this program with its traceback."""
+def log_mishap(log: WorkerLog, sentence: str, run_id: str, error: Exception) -> None:
+    """WorkerLog an unexpected error of this program with its traceback."""
     log.error(sentence, run_id=run_id, traceback="".join(traceback.format_exception(error)))
 
 

@@ -16,7 +16,7 @@ from ao_protocol.events import Failure, Terminal
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.worker.held_runs import HeldRun
-from ao_runner.worker.log import Log
+from ao_runner.worker.log import WorkerLog
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -48,11 +48,11 @@ class Observer:
 class RunLog(Observer):
     """Logs the beginning and the end of each run."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: WorkerLog) -> None:
         self._log = log
 
     def run_begins(self, held: HeldRun) -> None:
-        """Log it."""
+        """WorkerLog it."""
         assignment = held.assignment
         self._log.info(
             "run begins", **_names_of(held), agent=assignment.session.agent_name, profile=assignment.run.profile,
@@ -60,7 +60,7 @@ class RunLog(Observer):
         )  # fmt: skip
 
     def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
-        """Log the outcome, the times and the process."""
+        """WorkerLog the outcome, the times and the process."""
         journal, record = held.journal, held.journal.record
         told = self._log.warning if isinstance(terminal, Failure) and terminal.status == "failed" else self._log.info
         told(
@@ -94,7 +94,7 @@ def is_wanted(environ: Mapping[str, str]) -> bool:
 
 
 @contextmanager
-def exported_traces(environ: Mapping[str, str], log: Log) -> "Iterator[TracerProvider | None]":
+def exported_traces(environ: Mapping[str, str], log: WorkerLog) -> "Iterator[TracerProvider | None]":
     """Yield a tracer whose spans go to the receiver of the environment; None if there is none or the SDK is missing.
 
     A thread of the SDK sends them. Spans that are left at the end of the `with` block get a few seconds.
@@ -129,7 +129,7 @@ def exported_traces(environ: Mapping[str, str], log: Log) -> "Iterator[TracerPro
 
 
 @contextmanager
-def _complaints_to(log: Log) -> Iterator[None]:
+def _complaints_to(log: WorkerLog) -> Iterator[None]:
     """Write warnings of the SDK into the worker's log."""
     logger, handler = logging.getLogger("opentelemetry"), _Complaints(log)
     was_propagating, logger.propagate = logger.propagate, False
@@ -144,7 +144,7 @@ def _complaints_to(log: Log) -> Iterator[None]:
 class _Complaints(logging.Handler):
     """Logs once a minute that spans are lost; the SDK logs each attempt."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: WorkerLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log
         self._quiet_until = 0.0

@@ -8,13 +8,13 @@ from typing import Final
 
 from ao_protocol.events import Terminal
 from ao_runner.coordinators.port import Backoff
-from ao_runner.outbox.errors import OutboxFull, OutboxUnwritable
 from ao_runner.outbox.outbox import Outbox
+from ao_runner.outbox.outbox_errors import OutboxFull, OutboxUnwritable
 from ao_runner.run_events import Relayed, RunKey
 from ao_runner.runs.attempt import Mark
 from ao_runner.runs.journal import Marks
 from ao_runner.store.records import RunRecord
-from ao_runner.worker.log import Log
+from ao_runner.worker.log import WorkerLog
 
 GROUP_SECONDS: Final = 0.005
 """How long events of all runs are gathered for one sync. A terminal event is not delayed."""
@@ -35,7 +35,7 @@ class Spooler:
     are read from executors, and writing resumes when there is room.
     """
 
-    def __init__(self, outbox: Outbox, log: Log, on_durable: Callable[[RunKey], None]) -> None:
+    def __init__(self, outbox: Outbox, log: WorkerLog, on_durable: Callable[[RunKey], None]) -> None:
         self._outbox = outbox
         self._log = log
         self._on_durable = on_durable
@@ -135,7 +135,7 @@ class SpooledJournal:
 
     __slots__ = ("_key", "_log", "_spooler", "_terminal", "events", "marks", "record")
 
-    def __init__(self, key: RunKey, spooler: Spooler, log: Log) -> None:
+    def __init__(self, key: RunKey, spooler: Spooler, log: WorkerLog) -> None:
         self._key = key
         self._spooler = spooler
         self._log = log

@@ -24,9 +24,9 @@ from ao_runner.coordinators.port import (
     Orders,
 )
 from ao_runner.errors import RunnerError
-from ao_runner.outbox.errors import OutboxUnwritable
 from ao_runner.outbox.events_of_key import KeyState
 from ao_runner.outbox.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox_errors import OutboxUnwritable
 from ao_runner.profiles import InputWait
 from ao_runner.run_events import RunKey
 from ao_runner.runs.attempt import Launcher
@@ -38,7 +38,7 @@ from ao_runner.worker.assignment import Host, served_order
 from ao_runner.worker.claiming import Claiming, Needs
 from ao_runner.worker.delivery import Delivery, ending_behind, oldest_age_seconds, recover_orphans, wake_left_over
 from ao_runner.worker.held_runs import HeldRun, HeldRuns, Leases
-from ao_runner.worker.log import Log, log_mishap
+from ao_runner.worker.log import WorkerLog, log_mishap
 from ao_runner.worker.observers import Observer
 from ao_runner.worker.spooling import SpooledJournal, Spooler
 
@@ -73,7 +73,7 @@ class Worker:
     """The folder of the outboxes for this coordinator."""
     launcher: Launcher
     host: Host
-    log: Log
+    log: WorkerLog
     concurrency: int = 4
     needs: Needs = field(default_factory=Needs)
     outbox_options: OutboxOptions = field(default_factory=OutboxOptions)

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.transport import Answer, understood
+from ao_runner.coordinators.http.transport import ServerReply, understood
 from ao_runner.orchestrator.coordinator_client import CoordinatorClient
 from ao_runner.orchestrator.mcp_sdk import (
     CALLER,
@@ -57,7 +57,7 @@ class McpEndpoint:
             await asyncio.Event().wait()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """ServerReply one request."""
         self._wanted.set()
         await self._ready.wait()
         caller = caller_from(headers_of(scope), session_id=None)
@@ -87,7 +87,7 @@ class _OwnApi:
 
     async def ask(
         self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
-    ) -> Answer:
+    ) -> ServerReply:
         """Return the response. Nothing bounds its time: it comes from this process."""
         # Not with httpx's own JSON, which cannot write what the API is to refuse.
         body = None if document is None else json.dumps(document)

@@ -15,7 +15,7 @@ from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable
 from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
-from ao_runner.runs.submission import Accepted, NewRun
+from ao_runner.runs.submission import AcceptedRun, NewRun
 from ao_runner.runs.waiting import reasons_to_wait
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.engine import ConstraintBroken
@@ -88,10 +88,10 @@ async def submitted(
     bodies = [run for run in wanted if isinstance(run, RunBody)]
     digest = await asyncio.to_thread(lambda: digest_of([run.model_dump(mode="json") for run in bodies]))
 
-    def check(store: Store) -> list[JsonObject] | list[Accepted]:
+    def check(store: Store) -> list[JsonObject] | list[AcceptedRun]:
         return _answer_to(store, key, digest) or _checked(store, wanted, context.settings, is_batch=is_batch)
 
-    def queue(store: Store, checked: Sequence[Accepted]) -> list[JsonObject]:
+    def queue(store: Store, checked: Sequence[AcceptedRun]) -> list[JsonObject]:
         if (known := _answer_to(store, key, digest)) is not None:
             return known
         for one in checked:
@@ -104,7 +104,7 @@ async def submitted(
         return runs
 
     found = await context.access.read(check)
-    checked = [one for one in found if isinstance(one, Accepted)]
+    checked = [one for one in found if isinstance(one, AcceptedRun)]
     if not checked:
         if response is not None:
             response.headers["Idempotent-Replayed"] = "true"
@@ -120,7 +120,7 @@ async def submitted(
 
 def _checked(
     store: Store, wanted: Sequence[RunBody | NewRun], settings: ServerSettings, *, is_batch: bool
-) -> list[Accepted]:
+) -> list[AcceptedRun]:
     found = []
     for number, run in enumerate(wanted):
         try:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from ao_protocol.wire import JsonObject
-from ao_runner.store.deliveries import Delivery, Webhook
+from ao_runner.store.deliveries import AwaitedDelivery, Webhook
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
 from ao_server.api.run_calls import RunId
@@ -80,7 +80,7 @@ def list_deliveries(store: Store, webhook_id: WebhookId, limit: MaxDeliveries = 
 async def retry_delivery(context: Context, webhook_id: WebhookId, run_id: RunId) -> dict[str, Any]:
     """Try a delivery at once, and for three more days."""
     if not await context.access.write(lambda store: store.webhooks.retry_message(webhook_id, run_id, timestamp())):
-        raise HTTPException(HTTPStatus.NOT_FOUND, "Delivery not found: it has succeeded, or there was none")
+        raise HTTPException(HTTPStatus.NOT_FOUND, "AwaitedDelivery not found: it has succeeded, or there was none")
     context.access.wakeup.notify()
     return {"ok": True, "webhook_id": webhook_id, "run_id": run_id}
 
@@ -97,7 +97,7 @@ def _shown(webhook: Webhook) -> JsonObject:
     return {"webhook_id": webhook.webhook_id, "url": webhook.url, "created_at": webhook.created_at}
 
 
-def _shown_delivery(delivery: Delivery) -> JsonObject:
+def _shown_delivery(delivery: AwaitedDelivery) -> JsonObject:
     return {
         "run_id": delivery.run_id,
         "status": "waiting" if delivery.next_at else "failed",

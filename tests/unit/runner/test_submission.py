@@ -13,8 +13,8 @@ from ao_runner.discovery import Executor
 from ao_runner.runs.acceptance import demand_on
 from ao_runner.runs.submission import (
     NewRun,
-    Reason,
     Reception,
+    RefusalReason,
     RunRefused,
     accept,
     blueprint_of,
@@ -44,28 +44,32 @@ def test_a_session_whose_servers_are_known_to_a_worker_only_has_a_valid_blueprin
 @pytest.mark.parametrize(
     ("more", "reason", "path"),
     [
-        ({"parameters": {}}, Reason.PARAMETERS, "$"),
-        ({"parameters": {"prompt": ""}}, Reason.PARAMETERS, "$.prompt"),
-        ({"timeout_seconds": -1.0}, Reason.FIELD, "$.timeout_seconds"),
-        ({"timeout_seconds": float("inf")}, Reason.FIELD, "$.timeout_seconds"),
-        ({"parameters": ["hi"]}, Reason.FIELD, "$.parameters"),
-        ({"metadata": "trace"}, Reason.FIELD, "$.metadata"),
-        ({"requires": ("gpu", "a b")}, Reason.FIELD, "$.requires[1]"),
-        ({"labels": {"team": "x" * 201}}, Reason.FIELD, "$.labels.team"),
-        ({"labels": {"team": 7}}, Reason.FIELD, "$.labels.team"),
-        ({"labels": {f"l{n}": "x" for n in range(21)}}, Reason.FIELD, "$.labels"),
-        ({"session_id": "\u20ac" * 400}, Reason.FIELD, "$.session_id"),
-        ({"output_schema": SCHEMA, "output_schema_name": "x"}, Reason.TWO_SCHEMAS, "$.output_schema_name"),
-        ({"output_schema_name": "x"}, Reason.NO_STORE, "$.output_schema_name"),
-        ({"output_schema_options": {"max_retries": 1}}, Reason.CONTRACT, "$.output_schema_options"),
-        ({"output_schema": SCHEMA, "output_schema_options": {"n": 1}}, Reason.OPTIONS, "$.output_schema_options.n"),
-        ({"output_schema": SCHEMA, "no_schema": True}, Reason.CONTRACT, "$.no_schema"),
-        ({"blueprint": agent(output_schema=SCHEMA), "no_schema": True}, Reason.CONTRACT, "$.no_schema"),
-        ({"blueprint": agent(output_schema=SCHEMA), "output_schema": {}}, Reason.CONTRACT, "$.output_schema"),
+        ({"parameters": {}}, RefusalReason.PARAMETERS, "$"),
+        ({"parameters": {"prompt": ""}}, RefusalReason.PARAMETERS, "$.prompt"),
+        ({"timeout_seconds": -1.0}, RefusalReason.FIELD, "$.timeout_seconds"),
+        ({"timeout_seconds": float("inf")}, RefusalReason.FIELD, "$.timeout_seconds"),
+        ({"parameters": ["hi"]}, RefusalReason.FIELD, "$.parameters"),
+        ({"metadata": "trace"}, RefusalReason.FIELD, "$.metadata"),
+        ({"requires": ("gpu", "a b")}, RefusalReason.FIELD, "$.requires[1]"),
+        ({"labels": {"team": "x" * 201}}, RefusalReason.FIELD, "$.labels.team"),
+        ({"labels": {"team": 7}}, RefusalReason.FIELD, "$.labels.team"),
+        ({"labels": {f"l{n}": "x" for n in range(21)}}, RefusalReason.FIELD, "$.labels"),
+        ({"session_id": "\u20ac" * 400}, RefusalReason.FIELD, "$.session_id"),
+        ({"output_schema": SCHEMA, "output_schema_name": "x"}, RefusalReason.TWO_SCHEMAS, "$.output_schema_name"),
+        ({"output_schema_name": "x"}, RefusalReason.NO_STORE, "$.output_schema_name"),
+        ({"output_schema_options": {"max_retries": 1}}, RefusalReason.CONTRACT, "$.output_schema_options"),
+        (
+            {"output_schema": SCHEMA, "output_schema_options": {"n": 1}},
+            RefusalReason.OPTIONS,
+            "$.output_schema_options.n",
+        ),
+        ({"output_schema": SCHEMA, "no_schema": True}, RefusalReason.CONTRACT, "$.no_schema"),
+        ({"blueprint": agent(output_schema=SCHEMA), "no_schema": True}, RefusalReason.CONTRACT, "$.no_schema"),
+        ({"blueprint": agent(output_schema=SCHEMA), "output_schema": {}}, RefusalReason.CONTRACT, "$.output_schema"),
     ],
 )
 def test_a_refusal_names_its_reason_and_the_place_in_the_request(
-    more: dict[str, Any], reason: Reason, path: str
+    more: dict[str, Any], reason: RefusalReason, path: str
 ) -> None:
     with pytest.raises(RunRefused) as caught:
         accept(new_run(**more), HERE)

@@ -16,7 +16,7 @@ from ao_protocol.events import ErrorInfo, Event, Failure, InvalidEvent, Result, 
 from ao_protocol.older_events import WRAPPED, error_text, older_event, user_message
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.registration import Enrolment, RunnerIdentity, Tell
-from ao_runner.coordinators.http.transport import Answer, Unanswered
+from ao_runner.coordinators.http.transport import ServerReply, Unanswered
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Refused
 from ao_runner.run_events import RunKey
 
@@ -76,7 +76,7 @@ class Told:
     """Whether the end may be reported already. It may, by an earlier worker, unless this worker reported the start."""
 
 
-class Delivery:
+class RestDelivery:
     """The reports of runs to the server. `forget` drops the state of an attempt."""
 
     def __init__(self, enrolment: Enrolment, identity: RunnerIdentity, tell: Tell) -> None:
@@ -151,7 +151,7 @@ class Delivery:
         """Report the end of a run: `completed`, `failed` or `stopped`."""
         _require_success(await self._report(run_id, step, **fields), f"the end of run {run_id}")
 
-    async def _report(self, run_id: str, step: str, **fields: str) -> Answer:
+    async def _report(self, run_id: str, step: str, **fields: str) -> ServerReply:
         return await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/{step}", **fields)
 
     async def status(self, run_id: str) -> str | None:
@@ -295,6 +295,6 @@ def _parsed(line: bytes) -> Event:
         raise Refused("an event", str(error)) from error
 
 
-def _require_success(answer: Answer, what: str) -> None:
+def _require_success(answer: ServerReply, what: str) -> None:
     if not answer.is_success:
         raise Refused(what, answer.reason)

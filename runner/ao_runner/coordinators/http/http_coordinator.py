@@ -23,7 +23,7 @@ from ao_runner.coordinators.http.assignments import (
     UnusableRun,
     UnusableScript,
 )
-from ao_runner.coordinators.http.event_delivery import Delivery
+from ao_runner.coordinators.http.event_delivery import RestDelivery
 from ao_runner.coordinators.http.polling import Polling
 from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, RegistrationNote, RunnerIdentity, Tell
 from ao_runner.coordinators.http.transport import USUAL_TIMING, Exchange, Timing, Unanswered, shortened, token_of
@@ -75,7 +75,7 @@ class HttpCoordinator(Coordinator):
         self._exchange = Exchange(url, token_of(environ), timing)
         self._note = RegistrationNote(folder and folder / "registrations", identity)
         self._enrolment = Enrolment(self._exchange, identity, tell, timing, self._note)
-        self._delivery = Delivery(self._enrolment, identity, tell)
+        self._delivery = RestDelivery(self._enrolment, identity, tell)
         self._blueprints = Blueprints(self._enrolment)
         self._scripts = None if folder is None else Scripts(folder / "scripts", self._enrolment)
         self._polling = Polling(self._enrolment, self._delivery, self._scripts, tell, timing)

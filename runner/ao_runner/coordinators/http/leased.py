@@ -12,7 +12,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http import worker_calls as calls
-from ao_runner.coordinators.http.transport import USUAL_TIMING, Answer, Exchange, Timing, Unanswered, token_of
+from ao_runner.coordinators.http.transport import USUAL_TIMING, Exchange, ServerReply, Timing, Unanswered, token_of
 from ao_runner.coordinators.inbox import new_stops
 from ao_runner.coordinators.port import (
     Assignment,
@@ -182,7 +182,7 @@ class LeasedCoordinator(Coordinator):
                 raise CoordinatorUnusable(self._exchange.place, f"it refuses this worker: {answer.reason}", advice)
             self._joined += 1
 
-    async def _post(self, call: calls.Call, seconds: float | None = None) -> Answer:
+    async def _post(self, call: calls.Call, seconds: float | None = None) -> ServerReply:
         return await self._exchange.ask("POST", f"/worker/{call.name}", call.model_dump(mode="json"), seconds)
 
     def _parsed(self, kind: TypeAdapter[Parsed], answer: JsonObject, name: str) -> Parsed:

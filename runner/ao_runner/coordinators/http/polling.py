@@ -15,9 +15,9 @@ from pydantic import JsonValue
 
 from ao_protocol.framing import is_identifier
 from ao_runner.coordinators.http.assignments import OfferedRun, Scripts, offered_run
-from ao_runner.coordinators.http.event_delivery import ENDED, Delivery
+from ao_runner.coordinators.http.event_delivery import ENDED, RestDelivery
 from ao_runner.coordinators.http.registration import MOST_LOST_POLLS, Enrolment, Tell
-from ao_runner.coordinators.http.transport import Answer, Timing, Unanswered, is_name
+from ao_runner.coordinators.http.transport import ServerReply, Timing, Unanswered, is_name
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import Backoff, CoordinatorUnavailable, CoordinatorUnusable, Orders, Refused
 
@@ -28,7 +28,7 @@ class Polling:
     """Three loops for tasks of the caller. No loop raises errors of the server."""
 
     def __init__(
-        self, enrolment: Enrolment, delivery: Delivery, scripts: Scripts | None, tell: Tell, timing: Timing
+        self, enrolment: Enrolment, delivery: RestDelivery, scripts: Scripts | None, tell: Tell, timing: Timing
     ) -> None:
         self.inbox: Inbox[OfferedRun] = Inbox()
         self.has_to_leave = False
@@ -92,7 +92,7 @@ class Polling:
         if not self._receive(answer.document):
             await asyncio.sleep(self._timing.shortest_poll_seconds - (time.monotonic() - began_at))
 
-    async def _until_answered_or_draining(self) -> Answer:
+    async def _until_answered_or_draining(self) -> ServerReply:
         asking = asyncio.ensure_future(self._enrolment.poll())
         draining = asyncio.ensure_future(self._draining.wait())
         try:
@@ -106,7 +106,7 @@ class Polling:
             asking.cancel()
             draining.cancel()
 
-    async def _withdrawn(self, asking: asyncio.Future[Answer]) -> Answer:
+    async def _withdrawn(self, asking: asyncio.Future[ServerReply]) -> ServerReply:
         """End the open poll, and return its response: a run that it has claimed already, or nothing."""
         if asking.done():
             return await asking
@@ -123,7 +123,7 @@ class Polling:
         if not is_over:
             await self._enrolment.poll()  # removes the mark that `withdraw` left
         await self._enrolment.again(times)
-        return Answer(204, None) if is_over else answer
+        return ServerReply(204, None) if is_over else answer
 
     def _expect_missed_runs(self) -> None:
         """Look for missed runs for as long as the server keeps a poll open after its connection broke."""

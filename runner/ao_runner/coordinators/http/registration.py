@@ -25,8 +25,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint
 from ao_runner.coordinators.http.transport import (
     COORDINATOR_VERSIONS,
-    Answer,
     Exchange,
+    ServerReply,
     Timing,
     Unanswered,
     is_name,
@@ -263,7 +263,7 @@ class Enrolment:
 
     async def ask(
         self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
-    ) -> Answer:
+    ) -> ServerReply:
         """Send a request. If the server has forgotten the worker, register again and repeat it.
 
         Raises:
@@ -280,11 +280,11 @@ class Enrolment:
             raise CoordinatorUnavailable(self.place, f"it knows this worker and answered {answer.reason}")
         return answer
 
-    async def say(self, path: str, **fields: str) -> Answer:
+    async def say(self, path: str, **fields: str) -> ServerReply:
         """Post fields with the worker's id. Raises as `ask` does."""
         return await self.ask("POST", path, {"runner_id": self.runner_id, **fields})
 
-    async def poll(self) -> Answer:
+    async def poll(self) -> ServerReply:
         """Poll for runs and orders, for the server's poll time at most. Raises as `ask` does."""
         seconds = self.poll_seconds + self.timing.poll_margin_seconds
         path = f"{self.poll_path}?runner_id={quote(self.runner_id, safe='')}"
@@ -331,7 +331,7 @@ class Enrolment:
         )
         self.note.write("")
 
-    async def _register(self) -> Answer:
+    async def _register(self) -> ServerReply:
         place = self.place
         try:
             answer = await self.exchange.ask("POST", "/runner/register", self.identity.to_document())
@@ -354,7 +354,7 @@ class Enrolment:
             raise CoordinatorUnusable(place, f"it rejects the registration: {answer.reason}", advice)
         return answer
 
-    def _accept(self, answer: Answer) -> None:
+    def _accept(self, answer: ServerReply) -> None:
         found = answer.document
         _require_common_version(self.place, found)
         self.runner_id = str(found["runner_id"])
@@ -378,7 +378,7 @@ class Enrolment:
         )
 
 
-def _blocking_runner(answer: Answer) -> str:
+def _blocking_runner(answer: ServerReply) -> str:
     """Return the id of the worker that is already registered, from the response `duplicate_runner`."""
     detail = answer.document.get("detail")
     runner_id = detail.get("runner_id") if isinstance(detail, dict) else None

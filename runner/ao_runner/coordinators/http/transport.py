@@ -55,7 +55,7 @@ MAX_DIGITS: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerReply:
     """A response of the coordinator itself: a success, or a refusal with its reason."""
 
     status: int
@@ -94,7 +94,7 @@ class Unanswered(CoordinatorUnavailable):
     """The response is perhaps not from a coordinator."""
 
 
-def understood(place: str, status: int, headers: Mapping[str, str], body: bytes) -> Answer:
+def understood(place: str, status: int, headers: Mapping[str, str], body: bytes) -> ServerReply:
     """Return the coordinator's response.
 
     Raises:
@@ -105,11 +105,11 @@ def understood(place: str, status: int, headers: Mapping[str, str], body: bytes)
         raise Unanswered(place, reason, _retry_after(headers), in_doubt=status >= 500)
     is_json, document = _decoded(body)
     if status in {401, 403}:
-        return Answer(status, document)
+        return ServerReply(status, document)
     if not is_json or 300 <= status < 400 or (status >= 400 and not isinstance(document, dict)):
         shown = shortened(_text(body)) or headers.get("location", "nothing")
         raise Unanswered(place, f"expected JSON and found, with status {status}: {shown}", is_garbage=True)
-    return Answer(status, document)
+    return ServerReply(status, document)
 
 
 def is_name(value: JsonValue) -> TypeGuard[str]:
@@ -200,7 +200,7 @@ class Exchange:
 
     async def ask(
         self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
-    ) -> Answer:
+    ) -> ServerReply:
         """Send one request and return the coordinator's response, within `seconds` or the usual timeout.
 
         Raises:

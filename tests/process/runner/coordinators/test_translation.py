@@ -13,7 +13,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.assignments import RunDetails, UnusableRun, offered_run
 from ao_runner.coordinators.http.event_delivery import SessionClocks
 from ao_runner.coordinators.http.registration import OwnedAgent, RunnerIdentity
-from ao_runner.coordinators.http.transport import Answer, Unanswered, understood
+from ao_runner.coordinators.http.transport import ServerReply, Unanswered, understood
 from ao_runner.coordinators.port import Assignment
 from tests.process.runner.coordinators.drivers import IDENTITY
 from tests.process.runner.coordinators.lines import line
@@ -151,10 +151,10 @@ def test_a_run_that_cannot_be_performed_says_why(run: dict[str, Any], reason: st
 @given(st.integers(200, 599), st.binary(max_size=60), st.dictionaries(st.just("retry-after"), st.text(max_size=5)))
 def test_every_answer_is_understood_or_is_none(status: int, body: bytes, headers: dict[str, str]) -> None:
     try:
-        said: Answer | Unanswered = understood("place", status, headers, body)
+        said: ServerReply | Unanswered = understood("place", status, headers, body)
     except Unanswered as error:
         said = error
-    if isinstance(said, Answer):
+    if isinstance(said, ServerReply):
         assert len(said.reason) < 500
         assert isinstance(said.document, dict)
     else:

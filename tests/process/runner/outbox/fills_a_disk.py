@@ -8,8 +8,8 @@ import resource
 import sys
 from pathlib import Path
 
-from ao_runner.outbox.errors import OutboxUnwritable
 from ao_runner.outbox.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox_errors import OutboxUnwritable
 from ao_runner.run_events import RunKey
 
 DELIVERED = RunKey("delivered", 1)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_runner.outbox.errors import OutboxError, StateDamaged
 from ao_runner.outbox.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox_errors import OutboxError, StateDamaged
 from ao_runner.run_events import RunKey
 from tests.process.runner.outbox.filling import OTHER, RUN, broken, copied, delivered, fresh_folder, keep, numbered
 

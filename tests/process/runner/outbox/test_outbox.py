@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.outbox.errors import OutboxBusy, OutboxError, OutboxFull, OutboxUnusable, RecordDamaged
 from ao_runner.outbox.events_of_key import Batch, KeyState
 from ao_runner.outbox.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox_errors import OutboxBusy, OutboxError, OutboxFull, OutboxUnusable, RecordDamaged
 from ao_runner.run_events import RunKey
 from tests.process.runner.outbox.filling import OTHER, RUN, copied, delivered, keep, lines, numbered
 
