@@ -8,17 +8,17 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
-from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
+from pydantic import BaseModel, JsonValue
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.transport import Answer
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable
-from ao_runner.runs.submission import AskedInJson
+from ao_runner.orchestrator.run_arguments import RunArguments
 
 MAX_DETAIL_CHARACTERS: Final = 20_000
 """A refusal of parameters contains the schema that they do not match, so that the agent can correct them."""
@@ -241,20 +241,6 @@ class Caller:
     """Set when the caller no longer waits for the response."""
 
 
-_OBJECTS: Final = {"parameters", "output_schema", "output_schema_options", "metadata", "labels"}
-
-
-def _read(value: Any) -> Any:  # noqa: ANN401  # arguments
-    """Return arguments with objects in place of their JSON texts: models often write an object as a string."""
-    if not isinstance(value, dict):
-        return value
-    found = dict(value)
-    for name in _OBJECTS & value.keys():
-        with suppress(ValueError, TypeError, RecursionError):  # it is an object already, or no JSON
-            found[name] = json.loads(value[name])
-    return found
-
-
 class _NoArguments(BaseModel):
     pass
 
@@ -263,22 +249,12 @@ class _OfSession(BaseModel):
     session_id: str
 
 
-class _NewRun(AskedInJson):
-    model_config = ConfigDict(extra="forbid")
-
-    profile: ClassVar[None] = None  # type: ignore[misc]  # an agent may not choose who performs a run
-    parameters: dict[str, Any]
-    mode: str = "sync"
-
-    _read_texts = model_validator(mode="before")(_read)
-
-
-class _Start(_NewRun):
+class _Start(RunArguments):
     agent_name: str | None = None
     project_dir: str | None = None
 
 
-class _Resume(_NewRun):
+class _Resume(RunArguments):
     session_id: str
 
 
@@ -384,7 +360,7 @@ async def _delete_all(client: CoordinatorClient, caller: Caller, _: _NoArguments
     return {"deleted_count": deleted, **({"not_deleted": kept} if kept else {})}
 
 
-def _run(kind: str, caller: Caller, given: _NewRun) -> JsonObject:
+def _run(kind: str, caller: Caller, given: RunArguments) -> JsonObject:
     length = len(json.dumps(given.parameters))
     if length > MAX_PARAMETERS_CHARACTERS:
         raise ToolRefused(f"Parameters too large: {length} characters (max {MAX_PARAMETERS_CHARACTERS})")
@@ -396,7 +372,7 @@ def _run(kind: str, caller: Caller, given: _NewRun) -> JsonObject:
             "use sync, or async_poll and get_agent_session_status"
         )
     run: JsonObject = {"type": kind, "parameters": given.parameters, "execution_mode": given.mode}
-    run |= given.model_dump(include=set(AskedInJson.model_fields), exclude_unset=True, exclude_none=True)
+    run |= given.model_dump(include=given.asked, exclude_unset=True, exclude_none=True)
     run |= {"parent_session_id": caller.session_id} if caller.session_id is not None else {}
     return run | ({"additional_demands": caller.demands} if caller.demands else {})
 
