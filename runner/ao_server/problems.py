@@ -48,7 +48,6 @@ _OF_REASONS: Final = {
     RefusalReason.PARENT_NOT_FOUND: HTTPStatus.BAD_REQUEST,
     RefusalReason.STATELESS: HTTPStatus.BAD_REQUEST,
     RefusalReason.PARAMETERS: HTTPStatus.BAD_REQUEST,
-    RefusalReason.SESSION_EXISTS: HTTPStatus.CONFLICT,
     RefusalReason.CANNOT_RESUME: HTTPStatus.CONFLICT,
 }
 """The statuses of refused requests for runs; of the others 422."""
@@ -108,6 +107,8 @@ def _answer_to(error: Exception) -> tuple[int, Any]:
         return status, {"error": "invalid_schema", "message": message, "problems": problems_in(error.problems)}
     if not isinstance(error, RunRefused):
         return status, str(error)
+    if error.reason is RefusalReason.SESSION_EXISTS:
+        return HTTPStatus.CONFLICT, str(error)  # as the existing coordinator answers
     detail = {"error": str(error.reason), "message": str(error), **error.facts}
     if error.problems:
         detail["validation_errors"] = problems_in(error.problems)

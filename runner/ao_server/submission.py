@@ -48,9 +48,7 @@ class RunBody(AskedInJson):
     parent_session_id: str | None = Field(None, description="The session that asks for the run.")
     execution_mode: ExecutionMode = "sync"
     additional_demands: Demands | None = Field(None, description="Demands on the worker, beside those of the agent.")
-    scope: dict[str, Any] | None = Field(
-        None, description="Accepted for compatibility; has to be empty.", max_length=0
-    )
+    scope: dict[str, Any] | None = Field(None, description="Accepted for compatibility; has to be empty.", max_length=0)
     profile: LongName | None = Field(None, description="Profile or executor that performs the run.")
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     not_before: AwareDatetime | None = Field(None, description="The earliest start.")

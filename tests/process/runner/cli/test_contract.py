@@ -105,13 +105,13 @@ def test_a_contract_holds_for_a_resume_where_it_is_given_again(agent: Ao) -> Non
     [
         pytest.param(
             ["helper.json", "--output-schema", "schema.json", "--output-schema-name", "count"],
-            "Use either --output-schema or --output-schema-name.",
+            "--output-schema-name: contradicts output_schema",
             id="two schemas",
         ),
         pytest.param(["helper.json", "--output-schema-name", "count"], "there is no schema 'count'", id="unknown name"),
         pytest.param(
             ["helper.json", "--output-option", "max_retries=1"],
-            "--output-option needs an output schema, and there is none",
+            "--output-option: needs an output schema, and there is none",
             id="options alone",
         ),
         pytest.param(
