@@ -42,6 +42,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.home import WORKSPACES
 from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.runs.lost_runs import opened_and_swept
+from ao_runner.runs.narration import event_for_people
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.opening import StorePlace
@@ -210,7 +211,7 @@ def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
         json.loads(stored.line)
         echo(escaped_json(stored.line))
         return
-    event = parse_event(stored.line.encode())
+    event = event_for_people(stored.line.encode())
     for line in narrator.tell(event):
         echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
     if isinstance(event.body, Failure):

@@ -212,10 +212,19 @@ async def _work(given: WorkerArguments) -> ExitSummary:
         coordinator = await _coordinator(given, owner, host, log, stops)
         asked_at = given["orchestrator"] or given["coordinator"]
         hosting = OrchestratorHosting(asked_at, host.environ, launcher.keeps, log.info)
-        worker = Worker(coordinator, outbox, places, launcher, replace(host, hosting=hosting), log)
-        worker.outbox_options, worker.concurrency = options, given["concurrency"]
-        worker.until_idle = given["until_idle"]
-        metrics = _observe(stack, given, worker)
+        metrics = None if given["metrics_port"] is None else Metrics(host.profile, given["metrics_labels"])
+        worker = Worker(
+            coordinator if metrics is None else WatchedCoordinator(coordinator, metrics),
+            outbox,
+            places,
+            launcher,
+            replace(host, hosting=hosting),
+            log,
+            concurrency=given["concurrency"],
+            outbox_options=options,
+            until_idle=given["until_idle"],
+            observers=_observers(stack, host, log, metrics),
+        )
         launcher.on_session_left = worker.session_left
         stack.enter_context(stops.told_to(worker.stop))
         stack.enter_context(_at_eof(stops.request) if given["drain_at_eof"] else nullcontext())
@@ -284,17 +293,12 @@ def _log(given: WorkerArguments, owner: str, host: Host) -> WorkerLog:
     return open_log(log_format, colours=sys.stderr.isatty() and wants_colour(), worker=owner, redactor=redactor)
 
 
-def _observe(stack: ExitStack, given: WorkerArguments, worker: Worker) -> Metrics | None:
-    """WorkerLog and trace the runs of a worker, and count them where the port of the metrics is given."""
-    observers: list[Observer] = [RunLog(worker.log)]
-    if (provider := stack.enter_context(exported_traces(worker.host.environ, worker.log))) is not None:
+def _observers(stack: ExitStack, host: Host, log: WorkerLog, metrics: Metrics | None) -> list[Observer]:
+    """Return who hears of the runs of a worker: the log, traces if the environment asks for them, and the metrics."""
+    observers: list[Observer] = [RunLog(log)]
+    if (provider := stack.enter_context(exported_traces(host.environ, log))) is not None:
         observers.append(Tracing(provider))
-    metrics = None if given["metrics_port"] is None else Metrics(worker.host.profile, given["metrics_labels"])
-    if metrics is not None:
-        observers.append(metrics)
-        worker.coordinator = WatchedCoordinator(worker.coordinator, metrics)
-    worker.observers = observers
-    return metrics
+    return observers if metrics is None else [*observers, metrics]
 
 
 @asynccontextmanager
