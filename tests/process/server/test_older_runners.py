@@ -24,9 +24,9 @@ IDENTITY: Final = {
     "executor": {"type": "autonomous", "command": "executor", "config": {}, "lifecycle": "persistent"},
 }
 OLDER: Final = (
-    "from ao_runner.coordinators import http\n"
+    "from ao_runner.coordinators.http import leased\n"
     "async def speaks_leases(*_): return False\n"
-    "http.speaks_leases = speaks_leases\n"
+    "leased.speaks_leases = speaks_leases\n"
     "from ao_runner.__main__ import main\n"
     "main()\n"
 )

@@ -88,7 +88,7 @@ def test_the_words_of_an_error_are_waited_for_and_never_those_of_an_older_one() 
         ('404 [{"error":{"code":404,"message":"Publisher Model was not found."}}]', "Publisher Model was not found."),
         ("502 <html>\n<h1>Bad Gateway</h1></html>", "<html> <h1>Bad Gateway</h1></html>"),
         ("Connection error.", "Connection error."),
-        ("x" * 2000, "x" * 999 + "…"),
+        ("x" * 2000, "x" * 1000 + "…"),
     ],
     ids=["Anthropic", "AWS", "Google", "a proxy", "no answer", "long"],
 )
