@@ -2,7 +2,7 @@
 
 A line is UTF-8 text that ends with LF; a CR before the LF is removed. By the rules of I-JSON (RFC 7493), duplicate
 keys, integers outside +-(2^53-1), NaN and infinities are refused. More than 64 levels are refused, too. This module
-does not interpret the objects. It also has the limits of identifiers, of which each event has two (SPEC 4.1).
+does not interpret the objects. It also has the limits of the identifiers that each event has.
 """
 
 import json
