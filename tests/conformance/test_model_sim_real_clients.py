@@ -1,6 +1,7 @@
 """The official client libraries against the simulator: each understands what it is told, and says what it is asked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import pytest
@@ -31,6 +32,7 @@ class Client(NamedTuple):
     kind: str
     ask: Callable[[bool], Said]
     tell: Callable[[str], Said]
+    close: Callable[[], None]
 
 
 def openai_client(retries: int = 0, **options: Any) -> Any:
@@ -65,7 +67,7 @@ def chat(**options: Any) -> Client:
         result = {"role": "tool", "tool_call_id": "call_a", "content": output}
         return said(client.chat.completions.create(messages=[*asked, call, result], **told))
 
-    return Client("openai-chat", ask, tell)
+    return Client("openai-chat", ask, tell, client.close)
 
 
 def responses(**options: Any) -> Client:
@@ -91,7 +93,7 @@ def responses(**options: Any) -> Client:
         result = {"type": "function_call_output", "call_id": "call_a", "output": output}
         return said(client.responses.create(input=[result], previous_response_id="resp_1", **told))
 
-    return Client("openai-responses", ask, tell)
+    return Client("openai-responses", ask, tell, client.close)
 
 
 def gemini(retries: int = 0, timeout: float | None = None) -> Client:
@@ -124,7 +126,7 @@ def gemini(retries: int = 0, timeout: float | None = None) -> Client:
         result = types.Part.from_function_response(name="Bash", response={"result": output})
         return said([client.models.generate_content(model="m", contents=[result], config=config)])
 
-    return Client("gemini", ask, tell)
+    return Client("gemini", ask, tell, client.close)
 
 
 OpenClient = Callable[..., Client]
@@ -132,15 +134,18 @@ OPEN: dict[str, OpenClient] = {"openai-chat": chat, "openai-responses": response
 
 
 @pytest.fixture(params=OPEN)
-def open_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> OpenClient:
-    """Open a client that finds the simulator by the variables of its environment alone."""
+def open_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenClient]:
+    """Open a client that finds the simulator by the variables of its environment alone; close it after the test."""
+    with ExitStack() as clients:
 
-    def open_at(sim: ModelSimulator, **options: Any) -> Client:
-        for name, value in environment_for(request.param, sim.url).items():
-            monkeypatch.setenv(name, value)
-        return OPEN[request.param](**options)
+        def open_at(sim: ModelSimulator, **options: Any) -> Client:
+            for name, value in environment_for(request.param, sim.url).items():
+                monkeypatch.setenv(name, value)
+            client = OPEN[request.param](**options)
+            clients.callback(client.close)
+            return client
 
-    return open_at
+        yield open_at
 
 
 @pytest.mark.parametrize("stream", [pytest.param(False, id="whole"), pytest.param(True, id="streamed")])
@@ -215,9 +220,9 @@ def test_models_can_be_listed_and_tokens_counted(start_model: StartModel, monkey
     for kind in ("openai-chat", "gemini"):
         for name, value in environment_for(kind, sim.url).items():
             monkeypatch.setenv(name, value)
-    openai, google = openai_client(), genai.Client()
-    assert [model.id for model in openai.models.list()] == ["claude-simulated"]
-    assert [model.name for model in google.models.list()] == ["models/claude-simulated"]
-    assert openai.responses.input_tokens.count(model="m", input="Hello?").input_tokens > 0
-    assert (google.models.count_tokens(model="m", contents="Hello?").total_tokens or 0) > 0
+    with openai_client() as openai, genai.Client() as google:
+        assert [model.id for model in openai.models.list()] == ["claude-simulated"]
+        assert [model.name for model in google.models.list()] == ["models/claude-simulated"]
+        assert openai.responses.input_tokens.count(model="m", input="Hello?").input_tokens > 0
+        assert (google.models.count_tokens(model="m", contents="Hello?").total_tokens or 0) > 0
     assert sim.requests == ()
