@@ -183,11 +183,12 @@ def left_behind() -> list[str]:
     """Return the command lines of the processes that a program or its children have left running (Linux only).
 
     They have lost their parent, so the lifeline of the program has adopted them. Its first child is the program.
+    A process that is just replacing its program has no command line yet; it is named by the new program's file.
     """
     lifeline = " ".join(tied([]))
     lifelines = [pid for pid in _children_of(str(os.getpid())) if _of_process(pid, "cmdline").startswith(lifeline)]
     adopted = [pid for one in lifelines for pid in _children_of(one)[1:]]
-    return [command for pid in adopted if (command := _of_process(pid, "cmdline"))]
+    return [command for pid in adopted if (command := _of_process(pid, "cmdline") or _program_of(pid))]
 
 
 def _children_of(pid: str) -> list[str]:
@@ -197,6 +198,13 @@ def _children_of(pid: str) -> list[str]:
 def _of_process(pid: str, file: str) -> str:
     with suppress(OSError):
         return Path(f"/proc/{pid}/{file}").read_bytes().decode(errors="replace").replace("\0", " ").strip()
+    return ""
+
+
+def _program_of(pid: str) -> str:
+    """Return the path of a process's program, or "" for one that has ended."""
+    with suppress(OSError):
+        return str(Path(f"/proc/{pid}/exe").readlink())
     return ""
 
 

@@ -72,8 +72,10 @@ def test_a_subagent_is_waited_for_although_it_is_asked_for_in_the_background(sta
     assert "I looked around." in str(finished["tool_output"])
 
 
-@pytest.mark.parametrize("command", [f"nohup {ENDLESS} >/dev/null 2>&1 &", f"setsid {ENDLESS} >/dev/null 2>&1 &"])
-def test_a_process_that_a_command_leaves_is_named(start_claude: StartClaude, command: str) -> None:
+@pytest.mark.parametrize("starter", ["nohup", "setsid"])
+def test_a_process_that_a_command_leaves_is_named(start_claude: StartClaude, starter: str) -> None:
+    is_running = "until grep -qa ^tail /proc/$!/cmdline; do :; done"
+    command = f"{starter} {ENDLESS} >/dev/null 2>&1 & {is_running}"
     run = perform(start_claude(call("Bash", command=command), DONE), {})
 
     assert [event["status"] for event in run.of_type("tool_finished")] == ["completed"]
