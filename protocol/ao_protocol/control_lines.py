@@ -4,6 +4,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from pydantic import JsonValue, ValidationError
 
+from ao_protocol.attachments import Attachments
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.wire import Identifier, InvalidDocument, JsonObject, Name, WireModel, problems_of
 
@@ -22,6 +23,7 @@ class Turn(WireModel):
     run_id: Identifier
     parameters: JsonObject
     prompt: Name | None = None
+    attachments: Attachments | None = None
 
 
 class Shutdown(WireModel):
@@ -55,7 +57,7 @@ class Prepare(WireModel):
 
     type: Literal["prepare"] = "prepare"
     invocation: JsonObject
-    """An invocation without run_id, session_id and parameters."""
+    """An invocation without run_id, session_id, parameters, prompt and attachments."""
 
 
 ControlLine: TypeAlias = Cancel | Turn | Shutdown | InputResponse | Park | Prepare

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from ao_protocol.attachments import Attachments, MediaRange
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity
 from ao_protocol.field_rules import OF_AN_INVOCATION
@@ -126,7 +127,9 @@ class Blueprint(WireModel):
 
 INPUT_FEATURE: Final = "input"
 """The feature in `requires` of a resume with `input_responses` (SPEC 8.3)."""
-KNOWN_REQUIREMENTS: Final[frozenset[str]] = frozenset({INPUT_FEATURE})
+ATTACHMENTS_FEATURE: Final = "attachments"
+"""The feature in `requires` of an invocation with `attachments` (SPEC 4.1)."""
+KNOWN_REQUIREMENTS: Final[frozenset[str]] = frozenset({INPUT_FEATURE, ATTACHMENTS_FEATURE})
 """Features that `requires` may name (AOX-014). `refuse_what_is_not_served` refuses those that an executor lacks."""
 
 
@@ -181,6 +184,8 @@ class Invocation(WireModel):
     """What the agent is asked; its own schema decides what it holds (SPEC 8)."""
     prompt: Name | None = None
     """The text that the agent receives, made by the runner (SPEC 8, 11.4). Absent if nobody made it."""
+    attachments: Attachments | None = None
+    """Files beside the prompt; the agent receives them in this order, before the text."""
     agent_name: str | None = None
     agent_blueprint: Blueprint | None = None
     output_schema: JsonObject | None = None
@@ -298,7 +303,7 @@ VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 def _only_false(value: bool) -> Literal[False]:
     if value:
-        raise ValueError("expected false, or an object with strategies")
+        raise ValueError("expected false or an object")
     return False
 
 
@@ -308,9 +313,17 @@ Absent = Annotated[bool, AfterValidator(_only_false), WithJsonSchema({"const": F
 class OutputSchemaCapability(WireModel):
     """The executor keeps output contracts itself, by these strategies."""
 
-    strategies: Annotated[list[Literal["prompt", "system_prompt", "extract", "native"]], Field(min_length=1)]
+    strategies: Annotated[list[Name], Field(min_length=1)]
+    """An open list: prompt, system_prompt, extract, native, tool (SPEC 9.6)."""
     formats: list[Name] = []
     """The types of `output_format` that it knows, besides JSON of a schema."""
+
+
+class AttachmentsCapability(WireModel):
+    """The executor passes files of these media types to the agent."""
+
+    media_types: Annotated[list[MediaRange], Field(min_length=1)]
+    """Such as `application/pdf`; `image/*` stands for every type of images."""
 
 
 class Capabilities(WireModel):
@@ -336,6 +349,8 @@ class Capabilities(WireModel):
     """Can end a run that waits for an answer, and resume it with the answer."""
     output_schema: OutputSchemaCapability | Absent = False
     """Keeps output contracts itself, by these strategies."""
+    attachments: AttachmentsCapability | Absent = False
+    """Passes files of these media types to the agent."""
 
 
 class RequiredProgram(WireModel):

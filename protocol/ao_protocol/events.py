@@ -11,6 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ao_protocol.field_rules import OF_A_REQUEST
 from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.message_content import ContentBlock
 from ao_protocol.published import validator_for
 from ao_protocol.wire import (
     Count,
@@ -52,16 +53,10 @@ class SessionBound(WireModel):
     model: str | None = None
 
 
-class TextBlock(WireModel):
-    """A piece of text in a message."""
-
-    type: Literal["text"] = "text"
-    text: str
-
-
 Role: TypeAlias = Literal["user", "assistant", "system"]
 Truncated = Annotated[bool | None, Field(description="The text was cut to fit the line.")]
 OriginalBytes = Annotated[Count | None, Field(description="How long the whole text was, in UTF-8.")]
+Parent = Annotated[Name | None, Field(description="The open tool call whose work this is part of (SPEC 5.1).")]
 
 
 class Message(WireModel):
@@ -70,7 +65,8 @@ class Message(WireModel):
     event_type: Literal["message"] = "message"
     message_id: Name
     role: Role
-    content: list[TextBlock]
+    content: list[ContentBlock]
+    parent_tool_call_id: Parent = None
     truncated: Truncated = None
     original_bytes: OriginalBytes = None
 
@@ -81,7 +77,8 @@ class MessageDelta(WireModel):
     event_type: Literal["message_delta"] = "message_delta"
     message_id: Name
     role: Role
-    content: list[TextBlock]
+    content: list[ContentBlock]
+    parent_tool_call_id: Parent = None
     truncated: Truncated = None
     original_bytes: OriginalBytes = None
 
@@ -92,6 +89,7 @@ class ToolStarted(WireModel):
     event_type: Literal["tool_started"] = "tool_started"
     tool_call_id: Name
     tool_name: Name
+    parent_tool_call_id: Parent = None
     tool_input: JsonValue = None
     truncated: Truncated = None
     original_bytes: OriginalBytes = None
@@ -104,6 +102,7 @@ class ToolFinished(WireModel):
     tool_call_id: Name
     tool_name: Name
     status: Literal["completed", "failed", "denied", "cancelled"]
+    parent_tool_call_id: Parent = None
     tool_input: JsonValue = None
     tool_output: JsonValue = None
     error: str | None = None
@@ -145,6 +144,8 @@ class UsageFigures(WireModel):
     output_tokens: Count = 0
     cache_read_input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    """The part of `output_tokens` that was reasoning."""
     cost_usd: NonNegative | None = None
 
 
@@ -230,11 +231,11 @@ class OutputSummary(WireModel):
     ambiguous: bool = False
     """The answer held different values that validate."""
     strategy: Name | None = None
-    """How the model was asked: prompt, system_prompt, extract or native."""
+    """How the model was asked: prompt, system_prompt, extract, native, tool or another name."""
     sent: list[Name] | None = None
-    """Where the demand stood each time that the model was asked: prompt, system_prompt, native, nothing, re_prompt."""
-    delivered_by: Literal["native", "text"] | None = None
-    """Whether structured output of the provider or the answer's text held the value."""
+    """Where the demand was in each request to the model: as `strategy`, nothing or re_prompt."""
+    delivered_by: Name | None = None
+    """What held the value: native, tool or text."""
     edits: list[str] | None = None
     """What lenient reading passed over."""
 

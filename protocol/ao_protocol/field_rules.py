@@ -26,3 +26,10 @@ OF_A_REQUEST: Final[dict[str, Any]] = {
     ]
 }
 """A request has options, a schema or both."""
+OF_AN_ATTACHMENT: Final[dict[str, Any]] = {
+    "oneOf": [
+        {"required": ["path"], "properties": {"path": {"type": "string"}, "data": {"type": "null"}}},
+        {"required": ["data"], "properties": {"data": {"type": "string"}, "path": {"type": "null"}}},
+    ]
+}
+"""An attachment is a path or data."""

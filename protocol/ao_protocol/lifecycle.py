@@ -123,6 +123,8 @@ CALL_EVENTS: Final = frozenset({"tool_started", "tool_finished"}) | REQUEST_EVEN
 """Event types that open or close a tool call or a request."""
 _PAIRED: Final = CALL_EVENTS | {"result", "failure"}
 """Event types that open or close a tool call or a request, or are not allowed while one is open."""
+_PARTS: Final = frozenset({"message", "message_delta", "tool_started"})
+"""Event types that may be part of an open tool call."""
 
 
 class LifecycleError(ValueError):
@@ -149,7 +151,7 @@ class WrongRun(LifecycleError):
 
 
 class ToolNotPaired(LifecycleError):
-    """A tool call was finished without a start, started twice, or left open at the end of the run."""
+    """A tool call was finished without a start, started twice, or left open; or a part of it came outside of it."""
 
 
 class InputNotPaired(LifecycleError):
@@ -206,6 +208,7 @@ class RunLifecycle:
         open_tools: The tool names of the calls that have not finished, by `tool_call_id`.
         unnamed: `run_id` or `session_id` if it was null in `run_started`, until the next event; otherwise None.
         requests: Whether each request of the run is open, by `request_id`.
+        parents: The call of which an open call is part, by the `tool_call_id` of the part.
     """
 
     run_id: str | None
@@ -216,6 +219,7 @@ class RunLifecycle:
     unnamed: str | None = None
     """`run_id` or `session_id` if it was null in `run_started`, until the next event."""
     requests: dict[str, bool] = field(default_factory=dict)
+    parents: dict[str, str] = field(default_factory=dict)
 
     @property
     def open_requests(self) -> list[str]:
@@ -239,6 +243,9 @@ class RunLifecycle:
         following = advance(self.phase, event_type)
         if self.unnamed is not None or event["run_id"] != self.run_id or event["session_id"] != self.session_id:
             self._check_identity(event_type, event["run_id"], event["session_id"])
+        parent = event.get("parent_tool_call_id")
+        if parent is not None and event_type in _PARTS and parent not in self.open_tools:
+            raise ToolNotPaired(f"{event_type} is part of tool call {parent!r}, which is not open")
         if event_type in _PAIRED:
             self._pair(event_type, event)
         self.phase = following
@@ -271,6 +278,7 @@ class RunLifecycle:
             call: The `tool_call_id` of the call.
         """
         del self.open_tools[call]
+        self.parents.pop(call, None)
 
     def _check_identity(self, event_type: str, run_id: str | None, session_id: str | None) -> None:
         if event_type == "run_started":
@@ -296,6 +304,8 @@ class RunLifecycle:
                 raise ToolNotPaired(f"tool call {call!r} was started twice")
             case "tool_finished" if call not in self.open_tools:
                 raise ToolNotPaired(f"tool call {call!r} was finished but never started")
+            case "tool_finished" if call in self.parents.values():
+                raise ToolNotPaired(f"tool call {call!r} was finished before a tool call that is part of it")
             case "input_requested" if request in self.requests:
                 raise InputNotPaired(f"request {request!r} was made twice")
             case "input_resolved" if not self.requests.get(str(request)):
@@ -305,3 +315,8 @@ class RunLifecycle:
             case "result" | "failure" if self.open_requests:
                 raise InputNotPaired(f"request {self.open_requests[0]!r} was never resolved")
         note_calls(event, self.open_tools, self.requests)
+        match event:
+            case {"event_type": "tool_started", "tool_call_id": part, "parent_tool_call_id": str(parent)}:
+                self.parents[part] = parent
+            case {"event_type": "tool_finished"}:
+                self.parents.pop(str(call), None)

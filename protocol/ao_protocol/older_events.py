@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from ao_protocol.events import Body, Failure, Message, Result, ToolFinished, ToolStarted
 from ao_protocol.inputs import format_inputs
+from ao_protocol.message_content import TextBlock
 from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject
 
@@ -23,8 +24,9 @@ def older_event(body: Body) -> JsonObject | None:
     """Return the fields of an event in the older vocabulary; None if it has no counterpart."""
     match body:
         case Message(role=role, content=content):
-            blocks: list[JsonValue] = [{"type": "text", "text": block.text} for block in content]
-            return {"event_type": "message", "role": role, "content": blocks}
+            texts = [block.text for block in content if isinstance(block, TextBlock)]
+            blocks: list[JsonValue] = [{"type": "text", "text": text} for text in texts]
+            return {"event_type": "message", "role": role, "content": blocks} if blocks else None
         case ToolStarted(tool_name=name, tool_input=given):
             return {"event_type": "pre_tool", "tool_name": name, "tool_input": as_object(given)}
         case ToolFinished(tool_name=name, tool_input=given, tool_output=output):

@@ -26,8 +26,8 @@ def asks_a_prompt_alone(document: Mapping[str, Any]) -> bool:
     """Return whether a document is a valid invocation of version 3.0 that starts a run with only a prompt.
 
     True guarantees that `invocation_from_document` accepts the document and leaves every field unchanged. A field that
-    is null counts as absent. The document has no output contract, `parameters_schema`, config, MCP server or
-    `requires`.
+    is null counts as absent. The document has no output contract, `parameters_schema`, config, attachment, MCP
+    server or `requires`.
     """
     parameters, blueprint = document.get("parameters"), document.get("agent_blueprint") or {}
     if (
@@ -40,7 +40,8 @@ def asks_a_prompt_alone(document: Mapping[str, Any]) -> bool:
         or not parameters["prompt"]
         or any(document.get(name) is not None for name in _CONTRACT)
         or any(blueprint.get(name) is not None for name in _DEMANDS)
-        or any((document.get("executor_config"), document.get("requires"), blueprint.get("mcp_servers")))
+        or any(document.get(name) for name in ("executor_config", "requires", "attachments"))
+        or blueprint.get("mcp_servers")
     ):
         return False
     names = (document.get(name) for name in ("run_id", "session_id", "executor_session_id"))

@@ -1,14 +1,15 @@
 """Refusals of an invocation before any work, by the executor's description, the parameters and the contract.
 
 A runner checks before it starts a process, and a standard executor checks again. Both refuse with the same messages
-(SPEC 4, 7, 8, 9, AOX-238, AOX-239). This module reads no files; its caller checks the project directory.
+(SPEC 4, 7, 8, 9, AOX-238, AOX-239). The caller of this module checks the project directory.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 from pydantic import JsonValue
 
+from ao_protocol.attachments import Attachment, matches, problems_of_files
 from ao_protocol.contracts import (
     AgentResponseFormat,
     ContractOverridden,
@@ -26,7 +27,15 @@ from ao_protocol.contracts import (
 from ao_protocol.contracts.contract import USUAL
 from ao_protocol.contracts.validation import Validator
 from ao_protocol.contracts.vetting import MAX_PROBLEMS
-from ao_protocol.documents import INPUT_FEATURE, Description, Invocation, InvocationRefused, OutputSchemaCapability
+from ao_protocol.documents import (
+    ATTACHMENTS_FEATURE,
+    INPUT_FEATURE,
+    AttachmentsCapability,
+    Description,
+    Invocation,
+    InvocationRefused,
+    OutputSchemaCapability,
+)
 from ao_protocol.errors import ErrorType
 from ao_protocol.inputs import ParametersInvalid, check_parameters
 from ao_protocol.prompt_only import takes_an_empty_config
@@ -38,7 +47,7 @@ class ConfigSchemaNotAcceptable(ValueError):
 
 
 def refuse_what_is_not_served(invocation: Invocation, description: Description) -> None:
-    """Check that the executor serves the agent's type, the mode and the required features.
+    """Check that the executor serves the agent's type, the mode, the required features and the attachments.
 
     Raises:
         InvocationRefused: `unsupported_capability`: the description does not declare one of them.
@@ -57,6 +66,36 @@ def refuse_what_is_not_served(invocation: Invocation, description: Description) 
     if INPUT_FEATURE in invocation.requires and not description.capabilities.input_parking:
         message = f"the invocation requires {INPUT_FEATURE}, and {name} cannot continue a parked run; start a new one"
         raise InvocationRefused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": [INPUT_FEATURE]})
+    refuse_attachments(invocation.attachments or [], description)
+
+
+def refuse_attachments(attachments: Collection[Attachment], description: Description) -> None:
+    """Check that the executor declares the media type of each attachment.
+
+    Raises:
+        InvocationRefused: `unsupported_capability`: the description does not declare one of them.
+    """
+    capability = description.capabilities.attachments
+    declared = capability.media_types if isinstance(capability, AttachmentsCapability) else []
+    missing = sorted({one.media_type for one in attachments if not matches(one.media_type, declared)})
+    if missing:
+        taken = f"it takes {', '.join(declared)}" if declared else "it takes none"
+        raise InvocationRefused(
+            ErrorType.UNSUPPORTED_CAPABILITY,
+            f"{description.executor.name} takes no attachments of the type {' or '.join(missing)}; {taken}",
+            {"missing": [f"{ATTACHMENTS_FEATURE}:{media_type}" for media_type in missing]},
+        )
+
+
+def refuse_unreadable_attachments(attachments: Sequence[Attachment]) -> None:
+    """Check that the file of each attachment can be read and is small enough.
+
+    Raises:
+        InvocationRefused: `invalid_invocation`, with the problems.
+    """
+    if problems := list(problems_of_files(attachments)):
+        details: JsonObject = {"problems": list[JsonValue](problems)}
+        raise InvocationRefused(ErrorType.INVALID_INVOCATION, f"invalid invocation: {'; '.join(problems)}", details)
 
 
 def refuse_config(config: JsonObject, description: Description, *, is_vetted: bool = False) -> None:

@@ -174,5 +174,6 @@ def _prepared_context(executor: Executor, document: "JsonObject") -> RunContext 
 def _in_general(invocation: "Invocation") -> "Invocation":
     """Return the invocation without the fields that may differ from the prepared one (AOX-069)."""
     trace = {name: value for name, value in invocation.metadata.items() if name == "traceparent"}
-    of_the_run = {"run_id": None, "session_id": None, "parameters": {}, "prompt": None, "metadata": trace}
+    names = ("run_id", "session_id", "prompt", "attachments")
+    of_the_run: dict[str, Any] = {**dict.fromkeys(names), "parameters": {}, "requires": [], "metadata": trace}
     return invocation.model_copy(update=of_the_run)

@@ -13,9 +13,17 @@ DEFAULT_MAX_API_RETRIES: Final = 4
 DEFAULT_MAX_RETRY_DELAY_SECONDS: Final = 60.0
 
 
-def capabilities(*names: str, strategies: Iterable[str]) -> dict[str, object]:
-    """Return the capabilities of an executor that has those that are named, and keeps contracts by the strategies."""
-    return {**dict.fromkeys(names, True), "output_schema": {"strategies": [*strategies], "formats": ["agent_response"]}}
+def capabilities(*names: str, strategies: Iterable[str], media_types: Iterable[str] = ()) -> dict[str, object]:
+    """Return the capabilities of an executor.
+
+    Args:
+        names: The capabilities that it has as a whole.
+        strategies: Those by which it keeps output contracts.
+        media_types: Those of the attachments that it passes to the agent.
+    """
+    attachments = {"attachments": {"media_types": list(media_types)}} if media_types else {}
+    output_schema = {"strategies": [*strategies], "formats": ["agent_response"]}
+    return {**dict.fromkeys(names, True), "output_schema": output_schema, **attachments}
 
 
 def fields(properties: Mapping[str, Schema], required: Iterable[str] = ()) -> Schema:
@@ -68,6 +76,29 @@ def argv(description: str) -> Schema:
 def variables(of: str) -> Schema:
     """Return the schema of environment variables that override others; `of` says for whom, and which."""
     return table(f"Variables for {of}.", additionalProperties={"type": "string"})
+
+
+REASONING_EFFORTS: Final = ("low", "medium", "high")
+SHOW_REASONING: Final = flag("Report what the model thinks, as far as its provider shows it.", default=True)
+
+
+def common_settings(*, efforts: Iterable[str] = REASONING_EFFORTS) -> dict[str, Schema]:
+    """Return the fields that have one meaning in every executor (SPEC 7). An executor takes those that it keeps.
+
+    Args:
+        efforts: The values of `reasoning_effort`.
+    """
+    return {
+        "model": name("The model, by the provider's name."),
+        "reasoning_effort": choice("How much the model thinks before it answers.", efforts),
+        "show_reasoning": SHOW_REASONING,
+        "access": choice(
+            "What the agent may do without a question: read, also change files in its folders, or anything.",
+            ("read", "edit", "all"),
+        ),
+        "allowed_tools": array("Tools that need no question besides, by the agent's own names.", {"type": "string"}),
+        "additional_folders": array("Folders beside project_dir in which the agent may work.", path("A folder.")),
+    }
 
 
 STREAMING: Final = flag("Report text while the model writes it; never under an output contract.", default=True)

@@ -94,6 +94,8 @@ class Emitter:
         self._identity = {"session_id": session_id, "run_id": run_id}
         self._now = now
         self._redactor = _redactor_of(tuple(secret for secret in secrets if secret))
+        self._parents: dict[str, str] = {}
+        """The open call of which an open call is part, by the id of the part."""
         self._open_requests: dict[str, None] = {}
         self._retry_at = 0.0
         self._usage: dict[str, Any] = {}
@@ -181,13 +183,14 @@ class Emitter:
         """
         self.emit_fields("log", {"level": "warning", "message": message})
 
-    def start_tool(self, call_id: str, name: str, tool_input: object = None) -> None:
+    def start_tool(self, call_id: str, name: str, tool_input: object = None, parent: str | None = None) -> None:
         """Write `tool_started`; nothing for a call that has begun before.
 
         Args:
             call_id: The id of the call.
             name: The name of the tool.
             tool_input: Its input, as JSON.
+            parent: The id of the call whose work this call is part of; one that is not open is left out (AOX-095).
 
         Raises:
             EventTooLarge: The line is too long and cannot be cut to fit.
@@ -197,11 +200,14 @@ class Emitter:
         from ao_protocol.events import ToolStarted
 
         if call_id not in self.known_tools:
+            part_of = parent if parent in self.open_tools else None
             fields: Any = {"tool_call_id": call_id, "tool_name": name, "tool_input": tool_input}
-            self.emit(ToolStarted(**fields))
+            self.emit(ToolStarted(**fields, parent_tool_call_id=part_of))
 
     def finish_tool(self, call_id: str, status: str, **outcome: object) -> None:
         """Write `tool_finished`, with name and input of the call; nothing for a call that is not open.
+
+        Calls that are part of it and still open end first, as `cancelled` (AOX-095).
 
         Args:
             call_id: The id of the call.
@@ -216,6 +222,8 @@ class Emitter:
         from ao_protocol.events import ToolFinished
 
         if call_id in self.open_tools:
+            for part in [part for part, parent in self._parents.items() if parent == call_id]:
+                self.finish_tool(part, "cancelled", error="the call that it is part of ended first")
             name, tool_input = self.open_tools[call_id]
             fields: Any = {"tool_input": tool_input, **outcome}
             self.emit(ToolFinished(tool_call_id=call_id, tool_name=name, status=cast("Any", status), **fields))
@@ -257,7 +265,7 @@ class Emitter:
         error = fields.get("error")
         is_parked = isinstance(error, Mapping) and error.get("type") == ErrorType.INPUT_REQUIRED
         status = "cancelled" if is_parked or fields.get("status") == "cancelled" else "failed"
-        for call, (name, tool_input) in list(self.open_tools.items()):
+        for call, (name, tool_input) in reversed(list(self.open_tools.items())):  # parts end before their call
             if event_type == "result":
                 given = json.dumps(tool_input, ensure_ascii=False)[:_MAX_NAMED_CHARACTERS]
                 self.warn(f"the run ends before its call of {name} does, which is ended with it: {given}")
@@ -305,8 +313,11 @@ class Emitter:
                 call = str(fields["tool_call_id"])
                 self.known_tools.add(call)
                 self.open_tools[call] = (str(fields["tool_name"]), fields.get("tool_input"))
+                if fields.get("parent_tool_call_id") is not None:
+                    self._parents[call] = str(fields["parent_tool_call_id"])
             case "tool_finished":
                 self.open_tools.pop(str(fields["tool_call_id"]), None)
+                self._parents.pop(str(fields["tool_call_id"]), None)
             case "input_requested":
                 self._open_requests[str(fields["request_id"])] = None
             case "input_resolved":

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # slow to import, or needed only after run_started
 
     from ao_executors.core.emitter import Emitter
     from ao_executors.core.inputs import Inputs
+    from ao_protocol.attachments import Attachment
     from ao_protocol.contracts.contract import OutputContract
     from ao_protocol.contracts.enforcement import NativeOutput
     from ao_protocol.documents import Description, Invocation, InvocationRefused
@@ -201,6 +202,7 @@ class Task(RunContext):
     Args:
         text: The user message for the model: the prompt or the `<inputs>` block.
         events: The emitter of the run.
+        attachments: The files beside the text. They can be read, and their media types are declared.
         inputs: The requests of the run to a person.
         connection: The value that `connect` yielded; None without `connect`.
         linger: Set by conformance tests only; the toolkit awaits it before it uses an answer.
@@ -209,6 +211,7 @@ class Task(RunContext):
     text: str
     events: "Emitter"
     inputs: "Inputs"
+    attachments: "Sequence[Attachment]" = ()
     connection: "Connection | None" = None
     linger: Callable[[], Awaitable[None]] | None = None
 

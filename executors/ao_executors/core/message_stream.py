@@ -32,11 +32,15 @@ class MessageStream:
     Args:
         events: The emitter of the run.
         message_id: The id of the message, which no other message of the run has (AOX-083).
+        kind: The type of its blocks, `text` or `reasoning`.
+        parent: The id of the open tool call whose work it is part of; None: it is the agent's own.
     """
 
-    def __init__(self, events: "Emitter", message_id: str) -> None:
+    def __init__(self, events: "Emitter", message_id: str, *, kind: str = "text", parent: str | None = None) -> None:
         self._events = events
         self._message_id = message_id
+        self._kind = kind
+        self._part_of = {} if parent is None else {"parent_tool_call_id": parent}
         self._pieces: list[str] = []
         self._unwritten = ""
         self._has_begun = False
@@ -99,8 +103,10 @@ class MessageStream:
     def _emit(self, event_type: str, text: str) -> None:
         if not isinstance(text, str) or not isinstance(self._message_id, str) or not self._message_id:
             raise TypeError(f"message {self._message_id!r} is {text!r}; expected texts, and a message_id")
-        content = [{"type": "text", "text": text}]
-        fields = {"message_id": self._message_id, "role": "assistant", "content": content}
+        if self._part_of and self._part_of["parent_tool_call_id"] not in self._events.open_tools:
+            return  # nobody could tell it from the agent's own message (AOX-095)
+        content = [{"type": self._kind, "text": text}]
+        fields = {"message_id": self._message_id, "role": "assistant", "content": content, **self._part_of}
         self._events.emit_fields(event_type, fields)
 
 
@@ -110,34 +116,65 @@ class TurnMessages:
     Without `holds_back`, a message becomes an event at once, and its pieces do before it with `streams`. With it, a
     message becomes an event when something follows in its turn: the last message is the answer, and an invalid answer
     must not appear in an event (AOX-175).
+
+    Reasoning, unless `shows_reasoning` is false, and messages of a sub-agent are never the answer, and never held back
+    (AOX-085, AOX-096).
     """
 
-    def __init__(self, events: "Emitter", *, holds_back: bool, streams: bool = True) -> None:
+    def __init__(
+        self, events: "Emitter", *, holds_back: bool, streams: bool = True, shows_reasoning: bool = True
+    ) -> None:
         self.holds_back = holds_back
         self._events = events
-        self._streams_pieces = streams and not holds_back
+        self._streams = streams
+        self._shows_reasoning = shows_reasoning
+        self._thought_count = 0
         self.begin_turn()
 
     def begin_turn(self) -> None:
         """Forget the messages so far; those that are held back are not written."""
         self._message_id, self._text, self._unsaid = "", "", ""
         self._pieces: dict[str, MessageStream] = {}
+        self._thoughts: dict[str, MessageStream] = {}
 
     def begin_message(self) -> None:
         """Write what is held back: another message or a tool call follows."""
         self.show()
         self._text = ""
 
-    def add_piece(self, message_id: str, text: str) -> None:
-        """Add a piece of a text that is being written."""
-        if self._streams_pieces:
-            self._pieces.setdefault(message_id, MessageStream(self._events, message_id)).add(text)
+    def add_piece(self, message_id: str, text: str, parent: str | None = None) -> None:
+        """Add a piece of a text that is being written, by the agent or in the tool call `parent`."""
+        if self._streams and (parent is not None or not self.holds_back):
+            self._pieces.setdefault(message_id, MessageStream(self._events, message_id, parent=parent)).add(text)
+
+    def add_reasoning_piece(self, message_id: str, text: str, parent: str | None = None) -> None:
+        """Add a piece of what the model thinks before it writes a message."""
+        if self._streams and self._shows_reasoning:
+            self._thought(message_id, parent).add(text)
+
+    def add_reasoning(self, message_id: str, text: str, parent: str | None = None) -> None:
+        """Write the whole of what the model thought before it writes a message, as a message of its own."""
+        if self._shows_reasoning and text.strip():
+            self._thought(message_id, parent).end(text)
+            del self._thoughts[message_id]
+
+    def _thought(self, message_id: str, parent: str | None) -> MessageStream:
+        if message_id not in self._thoughts:
+            self._thought_count += 1
+            own_id = f"{message_id}_reasoning_{self._thought_count}"
+            self._thoughts[message_id] = MessageStream(self._events, own_id, kind="reasoning", parent=parent)
+        return self._thoughts[message_id]
 
     def end_pieces(self) -> None:
         """End the texts that broke off while they were written: the pieces are all of them (AOX-079)."""
-        for stream in self._pieces.values():
+        for stream in (*self._thoughts.values(), *self._pieces.values()):
             stream.end()
-        self._pieces = {}
+        self._pieces, self._thoughts = {}, {}
+
+    def add_part(self, message_id: str, text: str, parent: str) -> None:
+        """Write a whole message that is part of the tool call `parent`, such as a sub-agent's."""
+        stream = self._pieces.pop(message_id, None) or MessageStream(self._events, message_id, parent=parent)
+        stream.end(text)
 
     def add(self, message_id: str, text: str) -> None:
         """Add a whole text to the message. Of texts that are held back together, the first id counts."""

@@ -120,7 +120,7 @@ async def _perform_all(process: ExecutorProcess, first: Task, prepared: Prepared
 
         process.begin_turn(turn.run_id, first.limits.schema_version)
         try:
-            task = prepare_turn(first, turn, process.events)
+            task = prepare_turn(process.executor, first, turn, process.events)
         except RunFailed as refusal:
             exit_code = process.fail(refusal)
         else:

@@ -34,9 +34,11 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.inputs import agent_text
 from ao_protocol.refusals import (
     contract_or_refusal,
+    refuse_attachments,
     refuse_config,
     refuse_format,
     refuse_parameters,
+    refuse_unreadable_attachments,
     refuse_what_is_not_served,
     with_offered_strategy,
 )
@@ -59,6 +61,7 @@ def prepare(
         _check_config(invocation.executor_config, description, events)
         if has_parameters:
             refuse_parameters(invocation)
+            refuse_unreadable_attachments(invocation.attachments or [])
         _check_mcp_servers(invocation, executor, events)
         contract = _contract_of(invocation, description, executor)
     except InvocationRefused as error:
@@ -76,12 +79,13 @@ def prepare(
         project_dir=_project_dir(invocation),
         read_invocation=lambda: invocation,
         text=_text(invocation, contract) if has_parameters else "",
+        attachments=tuple(invocation.attachments or ()) if has_parameters else (),
         events=events,
         inputs=_inputs(invocation, executor, events),
     )
 
 
-def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
+def prepare_turn(executor: Executor, first: Task, turn: Turn, events: Emitter) -> Task:
     """Return the task of a turn in the session of `first`. Everything but the prompt is as in `first` (SPEC 4.4).
 
     If no run has emitted `session_bound`, the session has not begun or is the one that the invocation resumes. The turn
@@ -96,11 +100,15 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
         "run_id": turn.run_id,
         "parameters": turn.parameters,
         "prompt": turn.prompt,
+        "attachments": turn.attachments,
         "executor_session_id": events.bound_session,
     }
     invocation = first.invocation.model_copy(update=changed)
+    given = turn.attachments or []
     try:
         refuse_parameters(invocation)
+        refuse_attachments(given, executor.describe())
+        refuse_unreadable_attachments(given)
     except InvocationRefused as error:
         raise as_failure(error) from error
     text = _text(invocation, first.contract)
@@ -108,7 +116,14 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
         as_first = {"mode": first.invocation.mode, "executor_session_id": first.invocation.executor_session_id}
         invocation = invocation.model_copy(update=as_first)
     inputs = Inputs(events, is_open=first.inputs.is_open, given={})
-    return replace(first, read_invocation=lambda: invocation, text=text, events=events, inputs=inputs)
+    return replace(
+        first,
+        read_invocation=lambda: invocation,
+        text=text,
+        attachments=tuple(given),
+        events=events,
+        inputs=inputs,
+    )
 
 
 def _inputs(invocation: Invocation, executor: Executor, events: Emitter) -> Inputs:

@@ -43,7 +43,7 @@ class ValidationMode(StrEnum):
 
 
 class Strategy(StrEnum):
-    """How a model is asked for the required format (SPEC 9.6)."""
+    """How a model is asked for the required format (SPEC 9.6). The list is open: a program may declare others."""
 
     PROMPT = "prompt"
     """The demand is the last section of the user's prompt."""
@@ -53,6 +53,8 @@ class Strategy(StrEnum):
     """The model is not asked for a format; its answer is searched and validated."""
     NATIVE = "native"
     """The provider's own structured output, which is validated like any other answer."""
+    TOOL = "tool"
+    """The agent submits its answer by a call of the tool `submit_answer`, whose input is the answer."""
     AUTO = "auto"
     """`native` if the executor has it and the provider can take the contract, otherwise the default."""
 
@@ -81,7 +83,7 @@ class OutputOptions:
     extract_json: bool = True
     strict_json_only: bool = False
     validation_mode: ValidationMode = ValidationMode.STRICT
-    strategy: Strategy | None = None
+    strategy: Strategy | str | None = None
 
 
 USUAL_OPTIONS: Final = OutputOptions()
@@ -103,7 +105,7 @@ def options_from(
     problems = problems or list(_contradictions(chosen, place))
     if problems:
         raise InvalidOptions(tuple(problems))
-    strategy = Strategy(chosen["strategy"]) if "strategy" in chosen else None
+    strategy = _strategy_of(chosen["strategy"]) if "strategy" in chosen else None
     only_extracts = strategy is Strategy.EXTRACT
     return OutputOptions(
         max_retries=int(chosen.get("max_retries", 0 if only_extracts else defaults.max_retries)),
@@ -179,6 +181,10 @@ def _is_retry_count(option: object) -> bool:
     return is_whole and 0 <= option <= MAX_RETRIES  # type: ignore[operator]  # is_whole implies a number
 
 
+def _strategy_of(name: str) -> Strategy | str:
+    return Strategy(name) if name in set(Strategy) else name
+
+
 def _one_of(values: type[StrEnum]) -> tuple[str, Callable[[object], bool]]:
     *others, last = [repr(str(value)) for value in values]
     return f"{', '.join(others)} or {last}", lambda option: isinstance(option, str) and option in set(values)
@@ -192,7 +198,7 @@ _KNOWN_OPTIONS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = Mapp
         "extract_json": ("true or false", lambda option: isinstance(option, bool)),
         "strict_json_only": ("true or false", lambda option: isinstance(option, bool)),
         "validation_mode": _one_of(ValidationMode),
-        "strategy": _one_of(Strategy),
+        "strategy": ("a text that is not empty", lambda option: isinstance(option, str) and option != ""),
     }
 )
 
@@ -239,7 +245,7 @@ class OutputContract:
     extract_json: bool = True
     strict_json_only: bool = False
     validation_mode: ValidationMode = ValidationMode.STRICT
-    strategy: Strategy | None = None
+    strategy: Strategy | str | None = None
 
     @property
     def error_type(self) -> ErrorType:
@@ -394,7 +400,7 @@ class StrategyNotOffered(ValueError):
 
 
 def with_strategy(
-    contract: OutputContract, offered: Collection[str], *, is_resume: bool = False, usual: Strategy = USUAL
+    contract: OutputContract, offered: Collection[str], *, is_resume: bool = False, usual: Strategy | str = USUAL
 ) -> OutputContract:
     """Return the contract with the strategy that is used.
 
@@ -405,7 +411,7 @@ def with_strategy(
     Raises:
         StrategyNotOffered: The strategy is not offered, or the provider cannot take the contract as `native`.
     """
-    usual = usual if usual in offered else Strategy(next(iter(offered)))
+    usual = usual if usual in offered else _strategy_of(next(iter(offered)))
     is_asked_for = contract.strategy in {Strategy.NATIVE, Strategy.AUTO}
     can_be_native = is_asked_for and Strategy.NATIVE in offered and _can_be_native(contract.format)
     match contract.strategy:

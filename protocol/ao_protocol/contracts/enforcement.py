@@ -62,13 +62,6 @@ _ONLY_THE_FORM: Final = "Answer again, with only the corrected answer in the req
 _ABOVE: Final = 'The required {what} is the one under "Required Output Format" in your instructions.'
 _BACKTICKS: Final = re.compile(r"`+")
 _CLOSING_TAG: Final = re.compile(r"<(?=/output-validation-error)", re.IGNORECASE)
-_SENT_FIRST: Final[Mapping[Strategy, str]] = {
-    Strategy.PROMPT: "prompt",
-    Strategy.SYSTEM_PROMPT: "system_prompt",
-    Strategy.NATIVE: "native",
-    Strategy.EXTRACT: "nothing",
-}
-"""The place of the demand in the first request to the model, as in `output.sent`."""
 
 
 def enrich(prompt: str | None, demanded: OutputFormat) -> str:
@@ -363,7 +356,7 @@ def summary_of(contract: OutputContract, outcome: Accepted) -> OutputSummary:
         retry_count=outcome.retry_count,
         ambiguous=outcome.ambiguous,
         strategy=strategy,
-        sent=[_SENT_FIRST[strategy], *["re_prompt"] * outcome.retry_count],
+        sent=["nothing" if strategy is Strategy.EXTRACT else strategy, *["re_prompt"] * outcome.retry_count],
         delivered_by="native" if outcome.is_native else "text",
         edits=list(outcome.edits) or None,
     )

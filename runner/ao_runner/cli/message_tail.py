@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from ao_protocol.events import Body, Message, MessageDelta, Terminal, Usage
+from ao_protocol.message_content import text_of
 from ao_runner.cli.printing import plain_text
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class MessageTail:
             case MessageDelta(role="assistant", message_id=message_id, content=content):
                 if message_id != self._message_id or self._is_whole:
                     self._message_id, self._text, self._is_whole = message_id, "", False
-                self._text += plain_text("".join(block.text for block in content))
+                self._text += plain_text(text_of(content))
                 if len(self._text) > 2 * KEPT_CHARACTERS:
                     self._text = self._text[-KEPT_CHARACTERS:]
             case Message(message_id=message_id) if message_id == self._message_id:

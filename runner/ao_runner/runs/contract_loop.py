@@ -47,6 +47,7 @@ from ao_protocol.events import (
     UsageFigures,
 )
 from ao_protocol.json_path import below
+from ao_protocol.message_content import text_of
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
@@ -95,7 +96,7 @@ class ContractLoop:
     _last_seq: int = 0
     _progress_seq: int = 0
     _has_used_tools: bool = False
-    _messages: list[Relayed] = field(default_factory=list)
+    _messages: list[tuple[Message, Relayed]] = field(default_factory=list)
     _used_before: UsageFigures = field(default_factory=UsageFigures)
     _used_now: UsageFigures = field(default_factory=UsageFigures)
 
@@ -126,8 +127,8 @@ class ContractLoop:
                 yield from self._take_answer(result, item)
             case Failure() as failure:
                 yield from self._pass_on(failure, item)
-            case Message(role="assistant"):
-                self._messages.append(item)
+            case Message(role="assistant", parent_tool_call_id=None) as message if text_of(message.content):
+                self._messages.append((message, item))
             case Heartbeat() as heartbeat:
                 # `last_progress_seq` of the executor counts events that are held back here.
                 yield self._write(heartbeat.model_copy(update={"last_progress_seq": self._progress_seq}), item)
@@ -194,8 +195,8 @@ class ContractLoop:
     def _accept(self, outcome: Accepted, result: Result, item: Relayed) -> Iterator[Relayed]:
         left = self.contract.max_retries - outcome.retry_count
         yield self._write(OutputValidation(attempt=outcome.retry_count + 1, valid=True, errors=[], retries_left=left))
-        for message in self._messages:
-            yield self._write(message.body, message)
+        for message, relayed in self._messages:
+            yield self._write(message, relayed)
         kept = result.model_copy(
             update={
                 "result_text": None,
@@ -209,10 +210,10 @@ class ContractLoop:
     def _tell_all_but(self, result: Result) -> Iterator[Relayed]:
         """Write the messages that preceded an answer that does not fit, without any part of the answer."""
         answer = _plain(result.result_text or "")
-        for message in self._messages:
-            said = _plain(_text_of(message.body))
+        for message, relayed in self._messages:
+            said = _plain(text_of(message.content))
             if result.result_text is not None and said and said not in answer and answer not in said:
-                yield self._write(message.body, message)
+                yield self._write(message, relayed)
         self._messages.clear()
 
     def _pass_on(self, failure: Failure, item: Relayed) -> Iterator[Relayed]:
@@ -280,10 +281,6 @@ def text_of_answer(result: Result) -> str:
 
 def _verdict(attempt: int, errors: list[str], retries_left: int) -> OutputValidation:
     return OutputValidation(attempt=attempt, valid=False, errors=errors, retries_left=retries_left)
-
-
-def _text_of(body: Body) -> str:
-    return "".join(block.text for block in body.content) if isinstance(body, Message) else ""
 
 
 def _plain(text: str) -> str:

@@ -331,7 +331,7 @@ class Conversation:
         yield from self._begin()
         for request_id in self._lifecycle.open_requests:
             yield self._write(InputResolved(request_id=request_id, outcome="cancelled", by="policy"))
-        for call, name in self._lifecycle.open_tools.items():
+        for call, name in reversed(self._lifecycle.open_tools.items()):  # parts end before their call
             error = "the run ended before the tool call did"
             yield self._write(ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error=error))
         untold = self.problem_count - MAX_TOLD_PROBLEMS

@@ -85,14 +85,15 @@ class DeltaRedactor:
     def __init__(self, values: tuple[str, ...]) -> None:
         self._values = values
         self._beginnings = tuple({value[:SHORTEST_SECRET] for value in values})
-        self._message_id = ""
+        self._of_message: tuple[object, object] | None = None
+        """The id of the message whose deltas come, and the type of their blocks."""
         self._before = ""
         """The last relayed characters of the message."""
         self._waiting: list[_Waiting] = []
 
     def receive(self, item: Relayed) -> list[Relayed]:
         """Process the next event and return the events that can be relayed."""
-        if item.event_type == "message_delta":
+        if item.event_type == "message_delta" and _text_of(item.document) is not None:
             return self._receive_delta(item)
         if item.event_type not in _BESIDE:
             return [*self.flush(), item]
@@ -104,16 +105,16 @@ class DeltaRedactor:
     def flush(self) -> list[Relayed]:
         """Return all held-back events: the rest of a secret cannot follow any more."""
         let_go = self._let_go(len(self._waiting))
-        self._message_id = self._before = ""
+        self._of_message, self._before = None, ""
         return let_go
 
     def _receive_delta(self, item: Relayed) -> list[Relayed]:
         earlier: list[Relayed] = []
         document = item.document
-        if document["message_id"] != self._message_id:
+        text, of_message = _text_of(document) or "", (document["message_id"], _blocks_of(document)[0].get("type"))
+        if of_message != self._of_message:
             earlier = self.flush()
-            self._message_id = str(document["message_id"])
-        text = "".join([str(block["text"]) for block in _blocks_of(document)])
+            self._of_message = of_message
         seen = self._before + text
         if not self._waiting and not any(map(seen.__contains__, self._beginnings)):
             self._before = seen[1 - SHORTEST_SECRET :]
@@ -158,8 +159,16 @@ class DeltaRedactor:
 
 
 def _blocks_of(document: JsonObject) -> list[JsonObject]:
-    content: list[JsonObject] = document["content"]  # type: ignore[assignment]  # deltas have text blocks
+    content: list[JsonObject] = document["content"]  # type: ignore[assignment]  # a valid delta has objects
     return content
+
+
+def _text_of(document: JsonObject) -> str | None:
+    """Return the text of a delta; None if its blocks are of several types, or have no text (SPEC 5)."""
+    blocks = _blocks_of(document)
+    texts = [text for block in blocks if isinstance(text := block.get("text"), str)]
+    is_whole, kinds = len(texts) == len(blocks), {str(block.get("type", "text")) for block in blocks}
+    return "".join(texts) if is_whole and len(kinds) == 1 else None
 
 
 def _first_of(values: tuple[str, ...], text: str) -> tuple[int, int] | None:

@@ -257,7 +257,7 @@ def ending_behind(
     bodies += [InputResolved(request_id=request, outcome="cancelled", by="policy") for request in summary.open_requests]
     bodies += [
         ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error=error)
-        for call, name in summary.open_tools.items()
+        for call, name in reversed(summary.open_tools.items())  # parts end before their call
     ]
     return [
         as_event_of(identity, last_seq + number, body, None, now) for number, body in enumerate([*bodies, terminal], 1)

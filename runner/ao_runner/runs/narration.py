@@ -38,6 +38,7 @@ from ao_protocol.events import (
     parse_event,
 )
 from ao_protocol.framing import decode_object
+from ao_protocol.message_content import text_of
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import NOT_DESCRIBED
 
@@ -166,13 +167,13 @@ def _(body: SessionBound) -> NarrationEntry:
 @entry_of.register
 def _(body: Message) -> NarrationEntry:
     weight: Weight = "line" if body.role == "assistant" else "detail"
-    text, message_id = text_of(body), body.message_id
+    text, message_id = text_of(body.content), body.message_id
     return NarrationEntry("message", body.role, text, mark="│", weight=weight, message_id=message_id, doing="thinking")
 
 
 @entry_of.register
 def _(body: MessageDelta) -> NarrationEntry:
-    text, message_id = text_of(body), body.message_id
+    text, message_id = text_of(body.content), body.message_id
     return NarrationEntry("delta", body.role, text, weight="detail", message_id=message_id, doing="writing")
 
 
@@ -275,15 +276,10 @@ def describe_usage(usage: UsageFigures | None) -> str:
     return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
 
 
-def text_of(message: Message | MessageDelta) -> str:
-    """Return the text of a message or a piece of one."""
-    return "".join(block.text for block in message.content)
-
-
 def _is_result(message: Message, body: Body) -> bool:
     if not isinstance(body, Result):
         return False
-    text = text_of(message)
+    text = text_of(message.content)
     if body.result_text is not None:
         return text == body.result_text
     try:

@@ -24,11 +24,11 @@ from ao_protocol.events import (
     RunStarted,
     SessionBound,
     Terminal,
-    TextBlock,
     ToolFinished,
     ToolStarted,
     VendorEvent,
 )
+from ao_protocol.message_content import ContentBlock, TextBlock
 from ao_protocol.older_events import older_event
 from ao_protocol.raw_events import events_of_types
 from ao_protocol.version import CURRENT
@@ -107,7 +107,7 @@ class OlderRun:
                 role: Literal["user", "assistant", "system"] = "assistant"
                 if posted.role in {"user", "system"}:
                     role = "user" if posted.role == "user" else "system"
-                content = [TextBlock(text=_text(block)) for block in posted.content or []]
+                content: list[ContentBlock] = [TextBlock(text=_text(block)) for block in posted.content or []]
                 return [Message(message_id=f"msg_{self.last_seq + 1}", role=role, content=content)]
             case "pre_tool":
                 return [self._tool_started(posted)]

@@ -18,7 +18,8 @@ def warm_up():
 
 
 async def perform(task):
-    from ao_protocol.events import Log, Message, Result, TextBlock, ToolFinished, ToolStarted
+    from ao_protocol.events import Log, Message, Result, ToolFinished, ToolStarted
+    from ao_protocol.message_content import TextBlock
 
     done = Result(result_text="done", result_data=None, stop_reason="end_turn")
 """

@@ -17,12 +17,12 @@ from ao_protocol.events import (
     OutputSummary,
     Result,
     RunStarted,
-    TextBlock,
     VendorEvent,
     event_from_document,
     parse_event,
 )
 from ao_protocol.framing import encode_line
+from ao_protocol.message_content import TextBlock
 from ao_protocol.published import Vector, load_vectors
 from ao_protocol.wire import JsonObject
 

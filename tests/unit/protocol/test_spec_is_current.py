@@ -135,7 +135,7 @@ def test_a_table_has_the_fields_of_its_model(header: str, models: list[type[Base
 def test_every_capability_is_named() -> None:
     (sentence,) = re.findall(r"^Capabilities are (.*?) \(booleans\)", SPEC, re.MULTILINE)
 
-    assert [*re.findall(r"`(\w+)`", sentence), "output_schema"] == list(Capabilities.model_fields)
+    assert [*re.findall(r"`(\w+)`", sentence), "output_schema", "attachments"] == list(Capabilities.model_fields)
 
 
 def examples() -> list[str]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, MessageDelta, parse_event
 from ao_protocol.lifecycle import RunLifecycle
+from ao_protocol.message_content import text_of
 from ao_protocol.published import load_vectors
 from ao_protocol.redaction import Redactor
 from ao_runner.run_events import Relayed, RunIdentity
@@ -217,7 +218,7 @@ def delta(seq: int, text: str, message_id: str = "m1") -> bytes:
 
 
 def told_by(relayed: list[Relayed]) -> list[str]:
-    return [item.event.body.content[0].text for item in relayed if isinstance(item.event.body, MessageDelta)]
+    return [text_of(item.event.body.content) for item in relayed if isinstance(item.event.body, MessageDelta)]
 
 
 def test_a_secret_leaves_in_no_event_and_the_event_agrees_with_its_line() -> None:

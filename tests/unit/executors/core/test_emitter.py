@@ -17,12 +17,12 @@ from ao_protocol.events import (
     Message,
     RetryError,
     RetryScheduled,
-    TextBlock,
     ToolFinished,
     ToolStarted,
     Usage,
 )
 from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.message_content import TextBlock
 
 NOW = "2026-01-10T12:00:00Z"
 STARTED = ToolStarted(tool_call_id="call_1", tool_name="Read")

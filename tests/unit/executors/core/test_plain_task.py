@@ -144,7 +144,7 @@ def begun(document: dict[str, Any], bound: str | None) -> Task:
     executor = Executor("x", "1", perform, {"capabilities": {"multi_turn": True, "resume": True}})
     events = emitter()
     events.bound_session = bound
-    return prepare_turn(prepare(executor, document, events), TURN, events)
+    return prepare_turn(executor, prepare(executor, document, events), TURN, events)
 
 
 @pytest.mark.parametrize("document", [START, RESUME], ids=["start", "resume"])
