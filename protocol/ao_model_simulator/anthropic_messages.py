@@ -62,12 +62,12 @@ class AnthropicMessages(Provider):
             "content": [_block_json(given, n, block) for n, block in enumerate(given.answer.blocks)],
             "stop_reason": given.answer.effective_stop_reason,
             "stop_sequence": None,
-            "usage": given.answer.usage.model_dump(mode="json"),
+            "usage": given.answer.usage.model_dump(mode="json", exclude={"reasoning_tokens"}),
         }
 
     def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
         """Yield the events of a complete stream without faults."""
-        usage = given.answer.usage.model_dump(mode="json")
+        usage = given.answer.usage.model_dump(mode="json", exclude={"reasoning_tokens"})
         opening = self.body(given) | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 1}}
         yield Marker(_encode({"type": "message_start", "message": opening}))
         yield Marker(_encode({"type": "ping"}))

@@ -194,9 +194,11 @@ def _document(given: GivenAnswer, parts: Sequence[dict[str, JsonValue]], *, is_l
     usage = given.answer.usage
     counts: dict[str, JsonValue] = {
         "promptTokenCount": usage.all_input_tokens,
-        "candidatesTokenCount": usage.output_tokens,
+        "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
         "totalTokenCount": usage.all_input_tokens + usage.output_tokens,
     }
+    if usage.reasoning_tokens:
+        counts["thoughtsTokenCount"] = usage.reasoning_tokens
     if usage.cache_read_input_tokens:
         counts["cachedContentTokenCount"] = usage.cache_read_input_tokens
     return {

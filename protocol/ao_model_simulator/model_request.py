@@ -1,9 +1,11 @@
 """A received request, the simulator's verdict on it, and properties for tests."""
 
+import base64
+import hashlib
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -40,6 +42,7 @@ def find_provider(method: str, path: str) -> Provider | None:
 SECRET_HEADERS: Final = frozenset(
     {"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"}
 )
+DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]+);base64,(?P<data>.*)", re.DOTALL)
 SECRET_QUERY: Final = re.compile(r"(?<=[?&]key=)[^&]*")
 REDACTED: Final = "[redacted]"
 
@@ -162,6 +165,12 @@ class ModelRequest:
         schemas = [self.response_schema, *(tool.get("input_schema") for tool in self.tools)]
         return "\n".join(json.dumps(schema, ensure_ascii=False) for schema in schemas if schema is not None)
 
+    @property
+    def files_text(self) -> str:
+        """The files in all messages, one per line: the media type and the SHA-256 digest of the bytes."""
+        blocks = [block for message in self.messages for block in read_objects(message.get("content"))]
+        return "\n".join(text for block in blocks for text in _files_in(block))
+
     def _last_user_content(self) -> object:
         for message in reversed(self.messages):
             if message.get("role") == "user":
@@ -172,6 +181,27 @@ class ModelRequest:
 def _tool_results(content: object) -> str:
     results = [block.get("content") for block in read_objects(content) if block.get("type") == "tool_result"]
     return "\n".join(text for result in results for text in read_texts(result))
+
+
+def _files_in(block: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each file in a block: an object with media type and data, or a data URL in any member."""
+    for member in (block, *block.values()):
+        if isinstance(member, str) and (url := DATA_URL.fullmatch(member)):
+            yield _file_line(url["type"], url["data"])
+        media_type = read_object(member).get("media_type") or read_object(member).get("mimeType")
+        data = read_object(member).get("data")
+        if isinstance(media_type, str) and isinstance(data, str):
+            yield _file_line(media_type, data, is_text=read_object(member).get("type") == "text")
+        elif isinstance(member, dict) and member is not block:
+            yield from _files_in(member)
+
+
+def _file_line(media_type: str, data: str, *, is_text: bool = False) -> str:
+    try:
+        content = data.encode() if is_text else base64.b64decode(data, validate=True)
+    except ValueError:
+        return f"{media_type} (no base64)"
+    return f"{media_type} {hashlib.sha256(content).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def _usage(given: GivenAnswer, of_input: str, of_output: str) -> JsonObject:
             "cache_write_tokens": usage.cache_creation_input_tokens,
         },
         f"{of_output}_tokens": usage.output_tokens,
-        f"{of_output}_tokens_details": {"reasoning_tokens": 0},
+        f"{of_output}_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.all_input_tokens + usage.output_tokens,
     }
 

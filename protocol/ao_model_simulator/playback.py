@@ -62,6 +62,7 @@ def _text_mismatches(expectation: Expectation, request: ModelRequest) -> Iterato
         ("conversation_contains", expectation.conversation_contains, request.conversation_text),
         ("tool_result_contains", expectation.tool_result_contains, request.tool_result_text),
         ("any_tool_result_contains", expectation.any_tool_result_contains, request.all_tool_results_text),
+        ("files_contain", expectation.files_contain, request.files_text),
         ("schema_contains", expectation.schema_contains, request.schemas_text),
     ]
     for name, expected, found in texts:

@@ -116,6 +116,7 @@ class Usage(ScriptPart):
 
     input_tokens: int = Field(default=100, ge=0)
     output_tokens: int = Field(default=50, ge=0)
+    reasoning_tokens: int = Field(default=0, ge=0, description="Part of the output tokens; some APIs tell it.")
     cache_creation_input_tokens: int = Field(default=0, ge=0)
     cache_read_input_tokens: int = Field(default=0, ge=0)
 
@@ -153,6 +154,9 @@ class Expectation(ScriptPart):
     messages_count: int | None = Field(default=None, ge=1)
     tool_names_include: list[str] | None = None
     tool_names_exclude: list[str] | None = None
+    files_contain: str | list[str] | None = Field(
+        default=None, description="In the list of files of all messages: a media type, a space, a SHA-256 digest."
+    )
     schema_contains: str | list[str] | None = Field(
         default=None, description="In the JSON of the schema for structured output, or of that of an offered tool."
     )

@@ -1,5 +1,7 @@
 """What was asked is told in one form, whatever the API."""
 
+import base64
+import hashlib
 import json
 from typing import Any
 
@@ -194,3 +196,56 @@ def test_a_strange_body_can_be_asked_like_any_other(path: str, body: Any) -> Non
     request = ModelRequest("POST", path, {}, body)
     assert (request.system_text, request.last_user_text, request.response_schema) == ("", "", None)
     assert request.tool_result_text is not None
+
+
+PNG = base64.b64encode(b"a picture").decode()
+DIGEST = hashlib.sha256(b"a picture").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        pytest.param(
+            "/v1/messages",
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+                        ],
+                    }
+                ]
+            },
+            id="anthropic",
+        ),
+        pytest.param(
+            "/v1/chat/completions",
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}],
+                    }
+                ]
+            },
+            id="openai-chat",
+        ),
+        pytest.param(
+            "/v1/responses",
+            {
+                "input": [
+                    {"role": "user", "content": [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}]}
+                ]
+            },
+            id="openai-responses",
+        ),
+        pytest.param(
+            "/v1beta/models/m:generateContent",
+            {"contents": [{"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": PNG}}]}]},
+            id="gemini",
+        ),
+    ],
+)
+def test_the_files_of_a_request_are_listed_by_type_and_digest(path: str, body: dict[str, Any]) -> None:
+    assert ModelRequest("POST", path, {}, body).files_text == f"image/png {DIGEST}"
