@@ -103,6 +103,8 @@ CLAIMS = [
     Claim("node", [str(EXAMPLES / "node" / "ao-node-exec")], "core"),
     Claim("node-model", [str(EXAMPLES / "node-model" / "ao-node-model-exec")], "core"),
     Claim("perl", [str(EXAMPLES / "perl" / "ao-perl-exec")], "core"),
+    Claim("php", [str(EXAMPLES / "php" / "ao-php-exec")], "core"),
+    Claim("ruby", [str(EXAMPLES / "ruby" / "ao-ruby-exec")], "core"),
     Claim("python", [installed("python"), str(EXAMPLES / "python" / "ao-python-exec")], "core"),
 ]
 BUILT = ("c", "go", "rust")

@@ -37,7 +37,9 @@ LANGUAGES: Final[dict[str, Language]] = {
     "go": Language("Go 1.19", source="main.go", build=("go build -o {executable} .",)),
     "node": Language("Node 20"),
     "perl": Language("Perl 5.26"),
+    "php": Language("PHP 8.1 on the command line"),
     "python": Language("Python 3.8"),
+    "ruby": Language("Ruby 2.7"),
     "rust": Language(
         "Rust 1.63 and the crate `serde_json`",
         source="src/main.rs",

@@ -19,7 +19,8 @@ from tests.process.runner.cli.calling import Ao
 BASH: Final = EXAMPLES / "bash" / "ao-bash-exec"
 NODE_MODEL: Final = EXAMPLES / "node-model" / "ao-node-model-exec"
 MAX_LINES: Final = {
-    "bash": 30, "c": 120, "go": 80, "node": 40, "node-model": 150, "perl": 40, "python": 40, "rust": 80,
+    "bash": 30, "c": 120, "go": 80, "node": 40, "node-model": 150, "perl": 40, "php": 50, "python": 40,
+    "ruby": 50, "rust": 80,
 }  # fmt: skip
 SOURCES: Final = {
     name: [path for path in sorted((EXAMPLES / name).rglob("*")) if path.name.startswith(("ao-", "main."))]
