@@ -128,7 +128,10 @@ def test_the_page_about_contracts_names_every_option_and_strategy() -> None:
 
     assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [
         *options,
-        *map(str, (Strategy.SYSTEM_PROMPT, Strategy.PROMPT, Strategy.NATIVE, Strategy.AUTO, Strategy.EXTRACT)),
+        *map(
+            str,
+            (Strategy.SYSTEM_PROMPT, Strategy.PROMPT, Strategy.NATIVE, Strategy.TOOL, Strategy.AUTO, Strategy.EXTRACT),
+        ),
     ]
     assert sorted(Strategy) == sorted(set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) - set(options))
 
