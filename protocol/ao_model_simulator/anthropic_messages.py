@@ -62,12 +62,12 @@ class AnthropicMessages(Provider):
             "content": [_block_json(given, n, block) for n, block in enumerate(given.answer.blocks)],
             "stop_reason": given.answer.effective_stop_reason,
             "stop_sequence": None,
-            "usage": given.answer.usage.model_dump(mode="json", exclude={"reasoning_tokens"}),
+            "usage": _usage(given),
         }
 
     def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
         """Yield the events of a complete stream without faults."""
-        usage = given.answer.usage.model_dump(mode="json", exclude={"reasoning_tokens"})
+        usage = _usage(given)
         opening = self.body(given) | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 1}}
         yield Marker(_encode({"type": "message_start", "message": opening}))
         yield Marker(_encode({"type": "ping"}))
@@ -86,6 +86,11 @@ class AnthropicMessages(Provider):
         fallback = "invalid_request_error" if error.status < 500 else "api_error"
         type_ = error.type or TYPE_OF_STATUS.get(error.status, fallback)
         return {"type": "error", "error": {"type": type_, "message": error.message}}
+
+
+def _usage(given: GivenAnswer) -> dict[str, JsonValue]:
+    usage: dict[str, JsonValue] = given.answer.usage.model_dump(mode="json")
+    return usage | {"output_tokens_details": {"thinking_tokens": usage.pop("reasoning_tokens")}}
 
 
 def _encode(document: Mapping[str, JsonValue]) -> bytes:
