@@ -10,6 +10,7 @@ is not a regular expression in Unicode mode.
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,17 +18,20 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ao_executors.claude_code.claude_config import (
     ASKING_PERMISSION_MODE,
+    ASKING_PERMISSION_MODES,
     DEFAULT_PERMISSION_MODE,
     DEFAULT_TOOLS,
+    MODES_OF_ACCESS,
     SECRETS,
 )
 from ao_executors.core import RunContext
-from ao_executors.core.executor import lowest
+from ao_executors.core.executor import lowest, refused
 from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers, unexpanded, without_secrets
 from ao_protocol.contracts import JsonFormat, Strategy, native_schema
 from ao_protocol.contracts.verdicts import pointer_below
 from ao_protocol.contracts.vetting import Catalogue
 from ao_protocol.documents import Invocation, StdioMcpServer
+from ao_protocol.errors import ErrorType
 
 _KNOWN_KEYWORDS: Final = frozenset(
     {"$comment", "$defs", "$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const"}
@@ -57,7 +61,11 @@ class Files:
 
 
 def claude_arguments(context: RunContext, files: Files) -> list[str]:
-    """Return the arguments, without the program, for a run's context."""
+    """Return the arguments, without the program, for a run's context.
+
+    Raises:
+        RunFailed: `access` and `permission_mode` contradict each other (`invalid_executor_config`).
+    """
     config = context.config
     invocation = context.invocation
     # The tools of the blueprint's MCP servers are allowed: an agent is useless without them.
@@ -78,6 +86,8 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
         "--allowedTools": ",".join(allowed) or None,
         "--disallowedTools": ",".join(config.get("disallowed_tools", ())) or None,
         "--model": config.get("model"),
+        "--effort": config.get("reasoning_effort"),
+        "--thinking-display": "summarized" if shows_reasoning(config) else None,  # else the models write no text of it
         "--max-turns": lowest(config.get("max_turns"), invocation.limits.max_turns),
         "--max-budget-usd": budget_usd(context),
         "--resume": resumed_session(invocation),
@@ -86,20 +96,37 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
     }
     written = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
     switches = ["--verbose", "--strict-mcp-config"]
-    if contract is None and config.get("streaming", True):
+    if config.get("streaming", True) and (contract is None or shows_reasoning(config)):
         switches.append("--include-partial-messages")
-    return [*switches, *written, *(f"--add-dir={path}" for path in config.get("add_dirs", ()))]
+    return [*switches, *written, *(f"--add-dir={path}" for path in config.get("additional_folders", ()))]
+
+
+def shows_reasoning(config: Mapping[str, Any]) -> bool:
+    """Return whether events tell what the model thinks."""
+    return bool(config.get("show_reasoning", True))
 
 
 def permission_mode(context: RunContext) -> str:
-    """Return the CLI's permission mode: that of the configuration, or one that fits whether a person is asked."""
-    usual = ASKING_PERMISSION_MODE if context.limits.takes_input else DEFAULT_PERMISSION_MODE
-    return str(context.config.get("permission_mode", usual))
+    """Return the CLI's permission mode: that of the configuration, or one that fits whether a person is asked.
+
+    Raises:
+        RunFailed: `access` and `permission_mode` contradict each other (`invalid_executor_config`).
+    """
+    access, mode = context.config.get("access"), context.config.get("permission_mode")
+    allowed = MODES_OF_ACCESS.get(str(access), ())
+    if mode is None:
+        usual = ASKING_PERMISSION_MODE if context.limits.takes_input else DEFAULT_PERMISSION_MODE
+        return allowed[0] if allowed and usual not in allowed else usual
+    if allowed and mode not in allowed:
+        message = f"{mode} contradicts access {access}, which is {' or '.join(allowed)}: give one of the two settings"
+        details = {"violations": [{"pointer": "$.permission_mode", "message": message}]}
+        raise refused(ErrorType.INVALID_EXECUTOR_CONFIG, f"executor_config.permission_mode: {message}", details)
+    return str(mode)
 
 
 def asks_a_person(context: RunContext) -> bool:
     """Return whether a person is asked about tool calls that nothing decides."""
-    return context.limits.takes_input and permission_mode(context) == ASKING_PERMISSION_MODE
+    return context.limits.takes_input and permission_mode(context) in ASKING_PERMISSION_MODES
 
 
 def budget_usd(context: RunContext) -> float | None:

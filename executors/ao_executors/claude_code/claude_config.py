@@ -11,8 +11,8 @@ from ao_executors.core.described import (
     api_retries,
     array,
     choice,
+    common_settings,
     fields,
-    name,
     number,
     path,
     variables,
@@ -21,16 +21,28 @@ from ao_executors.core.described import (
 PERMISSION_MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
 DEFAULT_PERMISSION_MODE: Final = "dontAsk"
 ASKING_PERMISSION_MODE: Final = "default"
-"""The mode in which a person is asked, and the default mode of a run whose requests are answered."""
+"""The mode of a run whose requests are answered."""
+ASKING_PERMISSION_MODES: Final = frozenset({ASKING_PERMISSION_MODE, "acceptEdits"})
+"""The modes in which a person is asked about what nothing decides."""
+MODES_OF_ACCESS: Final = {
+    "read": ("dontAsk", "default", "plan"),
+    "edit": ("acceptEdits",),
+    "all": ("bypassPermissions",),
+}
+"""The permission modes that keep the meaning of each value of `access`."""
+REASONING_EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "text/plain")
+"""The types of attachments that reach the model. The Messages API takes no others."""
 DEFAULT_TOOLS: Final = ("Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "WebSearch", "Write")
 _NAME: Final = {"type": "string", "minLength": 1}
 
 CONFIG_SCHEMA: Final = fields(
     {
-        "model": name("Name or alias of a model. Default: that of the CLI."),
+        **common_settings(efforts=REASONING_EFFORTS),
         "permission_mode": choice(
             "dontAsk denies what is not allowed in advance; bypassPermissions allows everything;"
-            " default asks a person, and is the default of a run whose requests are answered.",
+            " default asks a person, and is the default of a run whose requests are answered."
+            " It may not contradict access.",
             PERMISSION_MODES,
             default=DEFAULT_PERMISSION_MODE,
         ),
@@ -42,9 +54,6 @@ CONFIG_SCHEMA: Final = fields(
         "tools": array(
             "Built-in tools available to the model; an empty list for none.", _NAME, default=list(DEFAULT_TOOLS)
         ),
-        "allowed_tools": array(
-            "Tools, or rules such as Bash(git diff:*), that run without a permission request.", _NAME
-        ),
         "disallowed_tools": array("Tools that are not available, or rules such as Bash(rm *) that deny.", _NAME),
         "on_denied_tool": choice(
             "continue tells the model that a tool was denied; fail ends the run as tool_failed.",
@@ -54,9 +63,6 @@ CONFIG_SCHEMA: Final = fields(
         "max_turns": MAX_TURNS,
         "max_budget_usd": number("The lower of this and limits.max_cost_usd applies.", exclusiveMinimum=0),
         "streaming": STREAMING,
-        "add_dirs": array(
-            "Absolute paths of further directories that tools may use.", {"type": "string", "pattern": "^/"}
-        ),
         "env": variables("the CLI and its tools; they override the executor's"),
         **api_retries(" CLAUDE_CODE_MAX_RETRIES sets it, too."),
         "cli_path": path("Path of a claude program to use instead of the SDK's."),

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ao_executors.claude_code.claude_api_errors import UsageLimit, retries_of, type_of_api_error
-from ao_executors.claude_code.claude_arguments import budget_usd
+from ao_executors.claude_code.claude_arguments import budget_usd, shows_reasoning
 from ao_executors.claude_code.claude_permissions import ClaudePermissions
 from ao_executors.claude_code.claude_process import ClaudeProcess
+from ao_executors.claude_code.claude_prompt import user_message
 from ao_executors.claude_code.claude_turn import ClaudeMessages, ClaudeTools
 from ao_executors.claude_code.cli_files import SessionLock, shortened
 from ao_executors.claude_code.sdk import (
@@ -56,6 +57,7 @@ _FIGURES: Final = {
     "cache_read_input_tokens": "cacheReadInputTokens",
     "cache_creation_input_tokens": "cacheCreationInputTokens",
     "cost_usd": "costUSD",
+    "reasoning_tokens": "thinkingTokens",
 }
 """The names in the protocol's `usage`, and in what the CLI tells about each model."""
 _REFUSED: Final = frozenset({"rate_limit", "unknown"})
@@ -69,8 +71,8 @@ _SESSION_EXISTS: Final = (
 )
 _ROOT: Final = "cannot be used with root"
 _NOT_AS_ROOT: Final = (
-    "the CLI does not take bypassPermissions from root: run as another user, set IS_SANDBOX=1 in a container "
-    "that may be lost, or use dontAsk with allowed_tools"
+    "the CLI does not take bypassPermissions, which access all means, from root: run as another user, set IS_SANDBOX=1 "
+    "in a container that may be lost, or use dontAsk with allowed_tools"
 )
 _REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
 
@@ -86,7 +88,11 @@ async def connection(
     """
     transport = ProcessTransport(process)
     permissions = ClaudePermissions(context)
-    options = ClaudeAgentOptions(verbatim_prompts=True, hooks=permissions.hooks)  # type: ignore[arg-type]  # by event
+    options = ClaudeAgentOptions(
+        verbatim_prompts=True,
+        forward_subagent_text=True,
+        hooks=permissions.hooks,  # type: ignore[arg-type]  # by event
+    )
     if permissions.asks:
         options.can_use_tool = permissions.can_use
     client = ClaudeSDKClient(options, transport=transport)
@@ -196,7 +202,10 @@ class ClaudeConversation:
         self._api_errors = connection.transport.process.api_errors
         self._limit = connection.limit
         self._has_warned = False
-        self._transcript = ClaudeMessages(task.events, holds_back=task.contract is not None)
+        self._transcript = ClaudeMessages(
+            task.events, holds_back=task.contract is not None, shows_reasoning=shows_reasoning(task.config)
+        )
+        self._attachments = task.attachments
         self._retries = retries_of(task.config)
         self._is_bound = False
 
@@ -206,8 +215,9 @@ class ClaudeConversation:
         Raises:
             RunFailed: The API, a limit or the CLI ended the turn without an answer.
         """
+        attachments, self._attachments = self._attachments, ()  # a second request of the run does not repeat them
         if text:  # a resume with answers adds no user message: the CLI goes on with the call that it has deferred
-            await self._client.query(text)
+            await self._client.query(user_message(attachments, text))
         has_ended = False
         try:
             with readable(NAME, "a message of a turn"):
@@ -261,13 +271,15 @@ class ClaudeConversation:
         raise RunFailed(ErrorType.INTERNAL_ERROR, "the CLI ended its output in the middle of a turn", origin="provider")
 
     def _take(self, message: AssistantMessage | UserMessage) -> None:
-        is_main = message.parent_tool_use_id is None  # else it is a subagent's
+        parent = message.parent_tool_use_id  # None: it is of the agent itself, not of a sub-agent
         if isinstance(message, AssistantMessage):
-            if is_main:
+            if parent is None:
                 self._transcript.add(message)
+            else:
+                self._transcript.add_part(message, parent)
             self.tools.start_from(message)
         else:
-            if is_main:
+            if parent is None:
                 self._transcript.add_user(message)
             self.tools.finish_from(message)
 
@@ -306,10 +318,12 @@ class ClaudeConversation:
     def _count(self, result: ResultMessage) -> None:
         """Add what all models have used since the previous result, subagents included."""
         if result.model_usage is None:  # an older CLI, whose cost may include the runs before
-            turn: Mapping[str, Any] = result.usage or {}
+            turn = dict(result.usage or {})
         else:
             of_models: list[Any] = list(result.model_usage.values())
             turn = {ours: sum(of_model.get(its, 0) for of_model in of_models) for ours, its in _FIGURES.items()}
+        if not turn.get("reasoning_tokens"):  # the CLI's 0 may also mean that the API has not told them
+            turn.pop("reasoning_tokens", None)
         self._task.events.add_usage({name: turn[name] for name in _FIGURES if name in turn})
 
 

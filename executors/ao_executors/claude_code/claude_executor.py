@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from ao_executors import VERSION
-from ao_executors.claude_code.claude_config import CONFIG_SCHEMA, SECRETS, SETTINGS
+from ao_executors.claude_code.claude_config import CONFIG_SCHEMA, MEDIA_TYPES, SECRETS, SETTINGS
 from ao_executors.core import Executor, RunContext, RunFailed, Task, converse, serve
 from ao_executors.core.described import capabilities
 from ao_protocol.errors import ErrorType
@@ -21,6 +21,7 @@ DESCRIPTION: Final = {
     "capabilities": capabilities(
         *("resume", "multi_turn", "prepare", "cancel", "streaming", "check", "trace", "input", "input_parking"),
         strategies=("system_prompt", "prompt", "extract", "native"),
+        media_types=MEDIA_TYPES,
     ),
     "config_schema": CONFIG_SCHEMA,
     "secrets": list(SECRETS),

@@ -10,7 +10,7 @@ CLI does not defer. Measured on the Claude CLI 2.1.332.
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_executors.claude_code.claude_arguments import asks_a_person
+from ao_executors.claude_code.claude_arguments import asks_a_person, permission_mode
 from ao_executors.claude_code.claude_turn import OUTPUT_TOOL, ClaudeTools
 from ao_executors.claude_code.sdk import (
     HookMatcher,
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _NEVER_ASKED: Final = frozenset({OUTPUT_TOOL, "Glob", "Grep", "Read", "TodoWrite"})
 """Tools about which the CLI alone decides: they change nothing, and it guards the paths that they read."""
+_EDITING: Final = frozenset({"Edit", "NotebookEdit", "Write"})
+"""Tools about which the CLI decides in the mode `acceptEdits`: it allows them in the folders of the agent."""
 _HOOK_SECONDS: Final = 1_000_000
 """The CLI's limit for a hook. The time for an answer is the runner's."""
 
@@ -37,6 +39,7 @@ class ClaudePermissions:
 
     def __init__(self, context: RunContext) -> None:
         self._config = context.config
+        self._left = _NEVER_ASKED | (_EDITING if permission_mode(context) == "acceptEdits" else frozenset())
         self._servers = tuple(f"mcp__{name}__" for name in blueprint_servers(context.invocation))
         self._begun = asyncio.Event()
         self._task: Task | None = None
@@ -101,7 +104,7 @@ class ClaudePermissions:
     def _is_left_to_the_cli(self, name: str) -> bool:
         rules = (*self._config.get("allowed_tools", ()), *self._config.get("disallowed_tools", ()))
         has_rule = any(rule.partition("(")[0] == name for rule in rules)
-        return name in _NEVER_ASKED or has_rule or name.startswith(self._servers)
+        return name in self._left or has_rule or name.startswith(self._servers)
 
     async def _ask(self, name: str, given: object, call: str, title: str, *, is_deferrable: bool) -> "Resolution":
         """Ask about one call, one at a time, and remember what was allowed for the session."""

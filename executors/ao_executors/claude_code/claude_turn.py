@@ -7,7 +7,14 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ao_executors.claude_code.claude_config import DEFAULT_PERMISSION_MODE
-from ao_executors.claude_code.sdk import AssistantMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
+from ao_executors.claude_code.sdk import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
 from ao_executors.core import Answer, Emitter, RunFailed
 from ao_executors.core.message_stream import TurnMessages
 from ao_protocol.contracts import NativeOutput
@@ -34,12 +41,13 @@ _PLAIN_COMMAND: Final = re.compile(r"([A-Za-z][\w+-]*)( [\w+:,@-][\w.+:,@=-]*)*"
 class ClaudeMessages:
     """The messages in the CLI's output, which sends one block by block under one message id.
 
-    Each block of text becomes an event, and its pieces before it. With `holds_back` the CLI sends no pieces.
+    Each block of text or thinking becomes an event, and its pieces before it. Of thinking that the provider has
+    encrypted, the SDK passes on nothing.
     """
 
-    def __init__(self, events: Emitter, *, holds_back: bool) -> None:
+    def __init__(self, events: Emitter, *, holds_back: bool, shows_reasoning: bool = True) -> None:
         self.api_error: str | None = None
-        self._messages = TurnMessages(events, holds_back=holds_back)
+        self._messages = TurnMessages(events, holds_back=holds_back, shows_reasoning=shows_reasoning)
         self._used_ids: set[str] = set()
         self.begin_turn()
 
@@ -51,7 +59,7 @@ class ClaudeMessages:
         self._block_id: str | None = None
 
     def stream(self, event: Mapping[str, Any]) -> None:
-        """Process an event of the model's stream, of which the pieces of text are reported."""
+        """Process an event of the model's stream, of which the pieces of text and thinking are reported."""
         match event:
             case {"type": "message_start", "message": {"id": str(message_id)}}:
                 self.end_stream()
@@ -61,6 +69,8 @@ class ClaudeMessages:
             case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
                 self._block_id = self._block_id or self._unused_id(self._streamed_id)
                 self._messages.add_piece(self._block_id, text)
+            case {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": str(text)}}:
+                self._messages.add_reasoning_piece(self._streamed_id, text)
 
     def end_stream(self) -> None:
         """End a block whose pieces are reported, and which broke off."""
@@ -69,10 +79,10 @@ class ClaudeMessages:
 
     def add(self, message: AssistantMessage) -> None:
         """Add one block. A message by which the CLI reports an API error only sets `api_error`."""
-        message_id = message.message_id or message.uuid or "msg"
+        message_id = _id_of(message)
         if message_id != self._streamed_id:
             self.end_stream()
-        if message.error is not None or message.model == _BY_THE_CLI:
+        if _is_an_error(message):
             self.api_error = message.error or "unknown"
             return
         self.api_error = None
@@ -83,11 +93,21 @@ class ClaudeMessages:
             if isinstance(block, TextBlock):
                 self._messages.add(self._block_id or self._unused_id(message_id), block.text)
                 self._block_id = None
+            elif isinstance(block, ThinkingBlock):
+                self._messages.add_reasoning(message_id, block.thinking)
             elif isinstance(block, ToolUseBlock) and block.name == OUTPUT_TOOL:
                 self._messages.begin_turn()  # the message may contain an invalid answer
             elif isinstance(block, ToolUseBlock):
                 self.end_stream()
                 self._messages.begin_message()
+
+    def add_part(self, message: AssistantMessage, parent: str) -> None:
+        """Write one block of a message of the sub-agent that the call `parent` has started. It is never the answer."""
+        for block in () if _is_an_error(message) else message.content:
+            if isinstance(block, TextBlock) and block.text:
+                self._messages.add_part(self._unused_id(_id_of(message)), block.text, parent)
+            elif isinstance(block, ThinkingBlock):
+                self._messages.add_reasoning(_id_of(message), block.thinking, parent)
 
     def add_user(self, message: UserMessage) -> None:
         """Record whether the CLI asked the model to continue a message that was cut off, or rejected its answer."""
@@ -110,6 +130,15 @@ class ClaudeMessages:
         return unused
 
 
+def _id_of(message: AssistantMessage) -> str:
+    return message.message_id or message.uuid or "msg"
+
+
+def _is_an_error(message: AssistantMessage) -> bool:
+    """Return whether the CLI wrote the message, about an error, in place of the model."""
+    return message.error is not None or message.model == _BY_THE_CLI
+
+
 class ClaudeTools:
     """The tool calls in the CLI's messages, including those of subagents."""
 
@@ -127,7 +156,7 @@ class ClaudeTools:
         """Begin the tool calls in a message."""
         for call in message.content:
             if isinstance(call, ToolUseBlock) and call.name != OUTPUT_TOOL:
-                self._events.start_tool(call.id, call.name, call.input)
+                self._events.start_tool(call.id, call.name, call.input, message.parent_tool_use_id)
 
     def deny(self, denial: Mapping[str, Any]) -> None:
         """End a call that the CLI does not allow.
