@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ao_protocol.attachments import matches
+
 MODEL_KINDS: Final = ("anthropic", "openai-chat", "openai-responses", "gemini")
 """The APIs that the model simulator supports, as keys of `model_endpoint`; the first declared one is used."""
 USUAL_SHELL_TOOL: Final = ("Bash", "command")
@@ -97,8 +99,8 @@ class Subject:
     def declares(self, capability: str) -> bool:
         """Return whether the description declares a capability.
 
-        `output_schema.native` names a part of a capability, and `!cancel` asks for the contrary. A `model_endpoint`
-        that can be simulated counts as a capability.
+        `output_schema.native` and `attachments.image/png` name a part of a capability, and `!cancel` asks for the
+        contrary. A `model_endpoint` that can be simulated counts as a capability.
         """
         if capability.startswith("!"):
             return not self.declares(capability[1:])
@@ -111,4 +113,5 @@ class Subject:
             return bool(said)
         if not isinstance(said, Mapping):
             return False
-        return part in [*said.get("strategies", []), *said.get("formats", [])]
+        named = [*said.get("strategies", []), *said.get("formats", [])]
+        return part in named or matches(part, said.get("media_types", []))

@@ -138,8 +138,7 @@ def test_the_page_about_contracts_names_every_option_and_strategy() -> None:
 
 def test_the_page_about_claude_names_every_key_and_permission_mode() -> None:
     page = (ROOT / "docs" / "claude-code.md").read_text()
-    keys, modes = page.split("\n## Keys\n")[1].split("\n## Permission modes\n")
-    modes = modes.split("\n## ")[0]
+    keys, modes = (page.split(f"\n## {title}\n")[1].split("\n## ")[0] for title in ("Keys", "Permission modes"))
 
     assert sorted(re.findall(r"^\| `(\w+)` \|", keys, re.MULTILINE)) == sorted(CONFIG_SCHEMA["properties"])
     assert sorted(re.findall(r"^\| `(\w+)` \|", modes, re.MULTILINE)) == sorted(PERMISSION_MODES)
