@@ -20,7 +20,10 @@ NOT_DONE = "the run ended before"
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.1, 2.0
 INPUT_USD_PER_TOKEN, OUTPUT_USD_PER_TOKEN = 3e-6, 15e-6
 SENT_WITH = {"system_prompt": "system_prompt", "prompt": "prompt", "extract": "nothing", "native": "native"}
-COUNTED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+COUNTED = (
+    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+    "reasoning_tokens",
+)
 TRANSIENT = {"rate_limited", "provider_unavailable"}
 
 
@@ -30,6 +33,7 @@ class Conversation:
     def __init__(self, emitter: Emitter, watch: Watch, toolbox: tools.Toolbox, api: MessagesApi) -> None:
         self._emitter, self._watch, self._toolbox, self._api = emitter, watch, toolbox, api
         self.usage: dict[str, Any] = {}
+        self.attached: list[dict[str, Any]] = []
         self.before_work: Callable[[], None] = lambda: None
         self._turns = 0
 
@@ -50,6 +54,7 @@ class Conversation:
         for undone in session.pending() if is_new else ():
             session.say(tools.tool_result(undone, NOT_DONE, is_error=True))
         if is_new:
+            session.say(*self.attached)
             session.say(_text(prompt))
         self.before_work()
         self._use_tools(session.pending())
@@ -99,6 +104,7 @@ class Conversation:
             message_id = "msg_" + os.urandom(8).hex()
             answer = self._asked(message_id)
             self._count(answer)
+            self._emit_reasoning(answer, message_id)
             if kept := _kept(answer.blocks):
                 self._session.messages.append({"role": "assistant", "content": kept})
             asked_tools = [use for use in answer.tool_uses if use.get("name") != NATIVE_TOOL]
@@ -131,9 +137,15 @@ class Conversation:
         attempt = 1
         has_spoken = False
 
-        def on_text(text: str) -> None:
+        def on_text(text: str, kind: str = "text") -> None:
             nonlocal has_spoken
-            if self._contract is None and text:
+            if kind == "reasoning":
+                if self._shows_reasoning and text:
+                    has_spoken = True
+                    block = {"type": kind, "text": text}
+                    name = _reasoning_id(message_id)
+                    self._emitter.emit("message_delta", message_id=name, role="assistant", content=[block])
+            elif self._contract is None and text:
                 has_spoken = True
                 self._emitter.emit("message_delta", message_id=message_id, role="assistant", content=[_text(text)])
 
@@ -171,6 +183,16 @@ class Conversation:
             message_id = message_id or "msg_" + os.urandom(8).hex()
             self._emitter.emit("message", message_id=message_id, role="assistant", content=[_text(answer.text)])
 
+    @property
+    def _shows_reasoning(self) -> bool:
+        return bool(self._config.get("show_reasoning", True))
+
+    def _emit_reasoning(self, answer: Answer, message_id: str) -> None:
+        """Report what the model thought, in a message of its own before the one that it leads to."""
+        if answer.thoughts and self._shows_reasoning:
+            content = [{"type": "reasoning", "text": answer.thoughts}]
+            self._emitter.emit("message", message_id=_reasoning_id(message_id), role="assistant", content=content)
+
     def _count(self, answer: Answer) -> None:
         for name in COUNTED:
             if name in answer.usage:
@@ -197,6 +219,10 @@ def _read(answer: Answer, contract: Contract) -> tuple[Reading, bool]:
         value = native[-1].get("input")
         return Reading(value, judge(value, contract), edits=[]), True
     return read_answer(answer.text, contract), False
+
+
+def _reasoning_id(message_id: str) -> str:
+    return message_id + "_reasoning"
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from attachments import MEDIA_TYPES
+
 NAME, VERSION = "reference", "1.0.0"
 SCHEMA_VERSIONS = ["3.0", "2.2", "2.1"]
 AGENT_TYPES = ["autonomous"]
@@ -21,6 +23,8 @@ CONFIG_SCHEMA = {
     "type": "object",
     "properties": {
         "model": {"type": "string", "minLength": 1},
+        "show_reasoning": {"type": "boolean"},
+        "access": {"enum": ["read", "edit", "all"]},
         "max_tokens": {"type": "integer", "minimum": 1},
         "max_api_retries": {"type": "integer", "minimum": 0, "maximum": 2},
     },
@@ -40,6 +44,7 @@ DESCRIPTION: dict[str, Any] = {
         "trace": True,
         "input": True,
         "input_parking": True,
+        "attachments": {"media_types": MEDIA_TYPES},
         "output_schema": {"strategies": STRATEGIES, "formats": FORMATS},
     },
     "config_schema": CONFIG_SCHEMA,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from attachments import ATTACHMENTS
 from description import AGENT_TYPES, CONFIG_SCHEMA, DESCRIPTION
 from errors import RunFailed
 from json_schema import problems_of
@@ -83,6 +84,7 @@ INVOCATION = {
         "session_id": NAME,
         "parameters": {"type": "object"},
         "prompt": NAME,
+        "attachments": ATTACHMENTS,
         "agent_name": {"type": "string"},
         "agent_blueprint": BLUEPRINT,
         "output_schema": {"type": "object"},
@@ -105,7 +107,7 @@ INVOCATION = {
         "metadata": {"type": "object"},
     },
 }
-KNOWN_FEATURES = {"input"} if DESCRIPTION["capabilities"].get("input_parking") else set()
+KNOWN_FEATURES = {"attachments"} | ({"input"} if DESCRIPTION["capabilities"].get("input_parking") else set())
 
 
 def without_nulls(document: dict[str, Any]) -> dict[str, Any]:

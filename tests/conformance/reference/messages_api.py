@@ -37,7 +37,7 @@ MAX_MESSAGE_CHARACTERS = 500
 
 
 class Answer:
-    """What the model said in one go: text, tool uses, why it stopped and what it cost."""
+    """What the model said in one go: text, thoughts, tool uses, why it stopped and what it cost."""
 
     def __init__(self) -> None:
         self.blocks: list[dict[str, Any]] = []
@@ -52,11 +52,16 @@ class Answer:
         return "".join(block["text"] for block in self.blocks if block["type"] == "text")
 
     @property
+    def thoughts(self) -> str:
+        """Return what the model thought before."""
+        return "".join(block["thinking"] for block in self.blocks if block["type"] == "thinking")
+
+    @property
     def tool_uses(self) -> list[dict[str, Any]]:
         """Return what the model wants to have done."""
         return [block for block in self.blocks if block["type"] == "tool_use"]
 
-    def receive(self, said: dict[str, Any], on_text: Callable[[str], None]) -> None:
+    def receive(self, said: dict[str, Any], on_text: Callable[..., None]) -> None:
         """Take one event of the stream."""
         match said:
             case {"type": "message_start", "message": {"usage": dict(usage)}}:
@@ -67,6 +72,9 @@ class Answer:
             case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
                 self.blocks[-1]["text"] += text
                 on_text(text)
+            case {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": str(text)}}:
+                self.blocks[-1]["thinking"] += text
+                on_text(text, "reasoning")
             case {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": str(piece)}}:
                 self._partial_input.append(piece)
             case {"type": "content_block_stop"} if self._partial_input:
@@ -78,6 +86,8 @@ class Answer:
 
     def _count(self, usage: dict[str, Any]) -> None:
         self.usage |= {name: value for name, value in usage.items() if isinstance(value, int)}
+        if isinstance(details := usage.get("output_tokens_details"), dict):
+            self.usage["reasoning_tokens"] = details.get("thinking_tokens", 0)
 
 
 class MessagesApi:
@@ -94,8 +104,8 @@ class MessagesApi:
         if traceparent is not None:
             self._headers["traceparent"] = traceparent
 
-    def ask(self, request: dict[str, Any], on_text: Callable[[str], None]) -> Answer:
-        """Return the answer; `on_text` is told each piece of text as it comes.
+    def ask(self, request: dict[str, Any], on_text: Callable[..., None]) -> Answer:
+        """Return the answer; `on_text` is told each piece of text as it comes, and each of thoughts as `reasoning`.
 
         Raises:
             RunFailed: there is none.

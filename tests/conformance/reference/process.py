@@ -16,7 +16,7 @@ from stdin import MAX_LINE_BYTES, LineTooLong, Stdin, is_blank
 from versions import version_of
 from watch import Watch
 
-OF_ONE_RUN = {"run_id", "session_id", "parameters", "prompt", "metadata"}
+OF_ONE_RUN = {"run_id", "session_id", "parameters", "prompt", "attachments", "requires", "metadata"}
 
 
 class Process:

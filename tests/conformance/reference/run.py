@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from attachments import blocks_of
 from contracts import Contract, contract_of
 from control import Control
 from conversation import DEFAULT_MODEL, Conversation
@@ -107,6 +108,7 @@ class Runs:
         blueprint = invocation.get("agent_blueprint", {})
         is_start = invocation["mode"] == "start"
         prompt = prompt_of(invocation, blueprint, is_start=is_start)
+        self._attached = blocks_of(invocation.get("attachments", []))
         self._requests.begin(invocation.get("input_responses", []))
         self._contract = contract_of(invocation, self._environment)
         self._control.open(invocation.get("control", {}))
@@ -120,6 +122,7 @@ class Runs:
 
     def _turn(self, turn: dict[str, Any]) -> dict[str, Any]:
         prompt = prompt_of(turn, self._invocation.get("agent_blueprint", {}), is_start=False)
+        self._attached = blocks_of(turn.get("attachments") or [])
         assert self._session is not None
         session = self._store.go_on(self._session.executor_session_id, self._session_id)
         session.system_prompt = self._session.system_prompt
@@ -140,6 +143,8 @@ class Runs:
         linger(self._environment, self._watch)
         self._servers.connect(invocation.get("agent_blueprint", {}).get("mcp_servers") or {})
         conversation = Conversation(self._emitter, self._watch, self._toolbox, self._api())
+        conversation.attached = self._attached
+        self._toolbox.access = invocation.get("executor_config", {}).get("access")
         conversation.before_work = lambda: ask_as_told(self._environment, self._requests)
         self._usage = conversation.usage
         try:

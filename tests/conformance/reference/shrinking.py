@@ -26,7 +26,7 @@ def shrunk(event_type: str, fields: dict[str, Any], encode: Encode, max_bytes: i
 
     def cut_to(length: int) -> bytes:
         text = whole[:length]
-        content = [{"type": "text", "text": text}] if field == "content" else text
+        content = [{**fields[field][0], "text": text}] if field == "content" else text
         marks = {"truncated": True, "original_bytes": len(whole.encode(errors="replace"))}
         return encode({**fields, field: content, **marks})
 

@@ -36,11 +36,16 @@ class Outcome:
 
 
 class Toolbox:
-    """Performs tool uses, each with its pair of events; `has_started` says that something may have been changed."""
+    """Performs tool uses, each with its pair of events.
+
+    `has_started` says that something may have been changed, `access` what needs no question; None: nothing where
+    somebody answers, else everything.
+    """
 
     def __init__(self, emitter: Emitter, watch: Watch, requests: Requests) -> None:
         self._emitter, self._watch, self._requests = emitter, watch, requests
         self._count = 0
+        self.access: str | None = None
         self.has_started = False
 
     def begin(self) -> None:
@@ -74,9 +79,11 @@ class Toolbox:
         return tool_result(use, said, is_error=outcome.error is not None)
 
     def _may(self, use: dict[str, Any], call: dict[str, str]) -> bool:
-        if not self._requests.is_open:
-            return True
         name, given = call["tool_name"], use.get("input")
+        if self.access == "all" or (self.access == "edit" and name == "Write" and _is_in_the_project(given)):
+            return True
+        if not self._requests.is_open:
+            return self.access is None
         asked = {"request_id": str(use.get("id")), "kind": "permission", "title": f"May {name} be used?"}
         waiting = {"tool_call_id": call["tool_call_id"], "tool_input": given}
         return self._requests.ask({**asked, "options": PERMISSIONS, **waiting}) == "accepted"
@@ -122,6 +129,11 @@ def _take(descriptor: int, said: bytearray) -> bool:
         return False
     said += chunk[: MAX_OUTPUT_BYTES - len(said)]
     return bool(chunk)
+
+
+def _is_in_the_project(given: Any) -> bool:
+    path = given.get("file_path") if isinstance(given, dict) else None
+    return isinstance(path, str) and os.path.realpath(path).startswith(os.path.realpath(".") + os.sep)
 
 
 def _write(path: str, content: str) -> Outcome:
