@@ -100,13 +100,18 @@ class Subject:
         """Return whether the description declares a capability.
 
         `output_schema.native` and `attachments.image/png` name a part of a capability, and `!cancel` asks for the
-        contrary. A `model_endpoint` that can be simulated counts as a capability.
+        contrary. A `model_endpoint` that can be simulated and a setting of the `config_schema`,
+        `executor_config.model`, count as capabilities.
         """
         if capability.startswith("!"):
             return not self.declares(capability[1:])
         if capability == "model_endpoint":
             return self.model_kind is not None
         name, _, part = capability.partition(".")
+        if name == "executor_config":
+            schema = self.description.get("config_schema")
+            properties = schema.get("properties") if isinstance(schema, Mapping) else None
+            return isinstance(properties, Mapping) and part in properties
         capabilities = self.description.get("capabilities", {})
         said = capabilities.get(name) if isinstance(capabilities, Mapping) else None
         if not part:

@@ -82,7 +82,8 @@ def judge_remarks(played: PlayResult) -> Iterator[Finding]:
     is_echo = played.model_requests is None
     expected = "the model is asked as the vector's model_script expects"
     asked = "the agent is given what SPEC 8 says" if is_echo else expected
-    for problem in played.model_problems[:1]:
+    may_be = bool(played.unreached) and played.vector.source.get("unreached") == "not_applicable"
+    for problem in () if may_be else played.model_problems[:1]:
         part = problem.partition(".expect.")[2].partition(":")[0]
         blamed = played.vector.blames.get(f"model.{part}", played.vector.blamed("model"))
         yield Finding(blamed, asked, problem)

@@ -12,6 +12,8 @@ from ao_conformance.play_result import PlayResult
 from ao_conformance.verdict import Finding, Lateness
 from ao_protocol.errors import exit_code_of_failure
 
+PARTS: Final = frozenset({"message", "message_delta", "tool_started"})
+"""The event types that may be part of a tool call."""
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 USAGE_FIGURES: Final = (
     *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "cost_usd"),
@@ -122,7 +124,13 @@ def _judge_given_names(
 def _judge_tools(run: Sequence[Event]) -> Iterator[Finding]:
     open_calls: dict[str, Event] = {}
     for event in run:
-        call = event.document.get("tool_call_id")
+        call, parent = event.document.get("tool_call_id"), event.document.get("parent_tool_call_id")
+        if parent is not None and event.type in PARTS and parent not in open_calls:
+            yield event.breaks("AOX-095", "a part of a tool call while that call is open", f"{parent!r} is not open")
+        if event.type == "tool_finished" and any(
+            part.document.get("parent_tool_call_id") == call for part in open_calls.values()
+        ):
+            yield event.breaks("AOX-095", "a tool call that ends after its parts", f"a part of {call!r} is open")
         if event.type == "tool_started" and isinstance(call, str):
             if call in open_calls:
                 yield event.breaks("AOX-093", "a tool call that is started once", f"{call!r} is started twice")
