@@ -137,15 +137,20 @@ class Conversation:
         attempt = 1
         has_spoken = False
 
+        def on_thought(text: str) -> None:
+            nonlocal has_spoken
+            if self._shows_reasoning and text:
+                has_spoken = True
+                block = {"type": "reasoning", "text": text}
+                name = _reasoning_id(message_id)
+                self._emitter.emit("message_delta", message_id=name, role="assistant", content=[block])
+
         def on_text(text: str, kind: str = "text") -> None:
             nonlocal has_spoken
             if kind == "reasoning":
-                if self._shows_reasoning and text:
-                    has_spoken = True
-                    block = {"type": kind, "text": text}
-                    name = _reasoning_id(message_id)
-                    self._emitter.emit("message_delta", message_id=name, role="assistant", content=[block])
-            elif self._contract is None and text:
+                on_thought(text)
+                return
+            if self._contract is None and text:
                 has_spoken = True
                 self._emitter.emit("message_delta", message_id=message_id, role="assistant", content=[_text(text)])
 
