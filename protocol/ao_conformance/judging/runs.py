@@ -16,7 +16,8 @@ PARTS: Final = frozenset({"message", "message_delta", "tool_started"})
 """The event types that may be part of a tool call."""
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 USAGE_FIGURES: Final = (
-    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "cost_usd"),
+    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+    *("reasoning_tokens", "cost_usd"),
 )
 HEARTBEAT_SLACK_SECONDS: Final = 1.0
 """Added because the tester's machine may be busy."""

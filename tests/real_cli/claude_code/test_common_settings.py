@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.process.executors.driver import Run
-from tests.real_cli.claude_code.claude import Claude
+from tests.process.executors.driver import ExecutorProcess, Run
+from tests.real_cli.claude_code.claude import EXECUTOR, Claude
 from tests.real_cli.claude_code.conftest import StartClaude
 
 
@@ -118,6 +118,23 @@ def test_edit_with_a_person_asks_about_programs_alone(start_claude: StartClaude)
     assert (claude.home / "made-by-program").exists()
 
 
+def test_edit_with_a_person_asks_about_files_outside_of_its_folders(start_claude: StartClaude, tmp_path: Path) -> None:
+    outside = {"file_path": str(tmp_path / "outside"), "content": "x"}
+    claude = start_claude(
+        {"content": [{"type": "tool_use", "id": "outside", "name": "Write", "input": outside}]}, {"text": "Done."}
+    )
+    project = tmp_path / "project"
+    project.mkdir()
+    asked = {"control": {"stdin": "open", "input": True}, "executor_config": {"access": "edit"}}
+    with claude.start(project_dir=str(project), **asked) as executor:
+        request = executor.read_until("input_requested")
+        executor.write_line({"type": "input_response", "request_id": request["request_id"], "option_id": "deny"})
+        run = executor.finish()
+
+    assert (request["tool_call_id"], outcomes(run)) == ("outside", {"outside": "denied"})
+    assert not (tmp_path / "outside").exists()
+
+
 @pytest.mark.requirement("AOX-046", "AOX-104")
 @pytest.mark.parametrize(
     ("access", "mode"),
@@ -134,6 +151,18 @@ def test_access_and_a_permission_mode_that_contradict_each_other_are_refused(
     assert violation["pointer"] == "$.permission_mode"
     assert violation["message"].startswith(f"{mode} contradicts access {access}")
     assert not claude.model.requests
+
+
+@pytest.mark.requirement("AOX-069")
+def test_a_contradiction_that_was_prepared_is_refused_by_the_run(start_claude: StartClaude) -> None:
+    claude = start_claude()
+    document = claude.invocation(executor_config={"access": "edit", "permission_mode": "plan"})
+    with ExecutorProcess(EXECUTOR, env=claude.env) as executor:
+        executor.write_line({"type": "prepare", "invocation": document})
+        executor.write_line(document)
+        run = executor.finish()
+
+    assert (run.types, run.error["type"]) == (["run_started", "failure"], "invalid_executor_config")
 
 
 @pytest.mark.requirement("AOX-127")

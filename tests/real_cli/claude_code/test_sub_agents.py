@@ -29,7 +29,7 @@ def work_of(run: Run) -> list[tuple[str, str, str | None]]:
     """Return each message and call: type, text or id, and the call that it is part of."""
 
     def shown(event: EventDocument) -> str:
-        return event["content"][0]["text"] if event["event_type"] == "message" else event["tool_call_id"]
+        return str(event["content"][0]["text"] if event["event_type"] == "message" else event["tool_call_id"])
 
     kinds = ("message", "tool_started", "tool_finished")
     found = [event for event in run.events if event["event_type"] in kinds]
