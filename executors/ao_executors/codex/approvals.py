@@ -5,7 +5,7 @@ its own configuration, for all later sessions, and answers that interrupt the tu
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from ao_executors.core import InputOption, InputRequest, Inputs
@@ -13,14 +13,21 @@ from ao_executors.core.foreign_json import JsonDocument
 from ao_executors.core.inputs import denial_of
 from ao_protocol.short_text import shorten_line
 
+_PERMISSIONS: Final = "item/permissions/requestApproval"
 _DENIALS: Final[dict[str, JsonDocument]] = {
     "item/commandExecution/requestApproval": {"decision": "decline"},
     "item/fileChange/requestApproval": {"decision": "decline"},
-    "item/permissions/requestApproval": {"permissions": {}, "scope": "turn"},
+    _PERMISSIONS: {"permissions": {}, "scope": "turn"},
     "item/tool/requestUserInput": {"answers": {}},
     "mcpServer/elicitation/request": {"action": "decline"},
 }
 """The answer by policy: no. The model is told and continues."""
+_TOOLS: Final = {
+    "item/commandExecution/requestApproval": "exec_command",
+    "item/fileChange/requestApproval": "apply_patch",
+    _PERMISSIONS: "request_permissions",
+}
+"""The tools that ask, as `allowed_tools` names them."""
 _ONCE: Final = InputOption("accept", "Allow once", "allow")
 _SESSION: Final = InputOption("acceptForSession", "Allow for the session", "allow", "session")
 _DENY: Final = InputOption("decline", "Deny", "deny")
@@ -41,15 +48,20 @@ class Approvals:
     Args:
         inputs: Asks.
         when_denied: Is told of a tool call that was not allowed.
+        config: The `executor_config`, for `access` and `allowed_tools`.
     """
 
-    def __init__(self, inputs: Inputs, when_denied: Deny) -> None:
+    def __init__(self, inputs: Inputs, when_denied: Deny, config: Mapping[str, Any]) -> None:
         self._inputs = inputs
+        self._allowed = _TOOLS.values() if config.get("access") == "all" else config.get("allowed_tools", ())
         self._when_denied = when_denied
         self._asked: Counter[str] = Counter()
 
     async def __call__(self, method: str, params: JsonDocument) -> JsonDocument | None:
         """Return the answer of a person, or that by policy; None for an unknown method."""
+        if _TOOLS.get(method) in self._allowed:
+            is_about_more = method == _PERMISSIONS
+            return {"permissions": params["permissions"], "scope": "turn"} if is_about_more else {"decision": _ONCE.id}
         reply = await self._ask(method, params) if self._inputs.is_open else None
         return reply or _DENIALS.get(method)
 

@@ -11,12 +11,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ao_executors.codex.codex_config import DEFAULT_SANDBOX, DEFAULT_WEB_SEARCH, KEYS, SECRETS
+from ao_executors.codex.codex_config import (
+    DEFAULT_WEB_SEARCH,
+    KEYS,
+    SANDBOXES,
+    SECRETS,
+    SETTING_OF_KEY,
+)
 from ao_executors.core import RunContext
-from ao_executors.core.foreign_json import merged
+from ao_executors.core.executor import refused
+from ao_executors.core.foreign_json import as_object, merged
 from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers
 from ao_executors.vendors.provider_errors import RetryPolicy
 from ao_protocol.documents import StdioMcpServer
+from ao_protocol.errors import ErrorType
 
 MCP_SECONDS: Final = 30
 """How long an MCP server may take to start."""
@@ -46,8 +54,13 @@ LOG: Final = {"LOG_FORMAT": "json", "RUST_LOG": "error,codex_core::responses_ret
 
 
 def server_arguments(context: RunContext) -> list[str]:
-    """Return the arguments of the program."""
+    """Return the arguments of the program.
+
+    Raises:
+        RunFailed: `codex_config` has a key that another setting sets (`invalid_executor_config`).
+    """
     config = context.config
+    _refuse_keys_of_settings(config.get("codex_config", {}))
     settings: dict[str, object] = {
         **{f"features.{name}": False for name in _OFF},
         **_QUIET,
@@ -60,6 +73,13 @@ def server_arguments(context: RunContext) -> list[str]:
     elif base_url := environment.get("OPENAI_BASE_URL"):
         settings["openai_base_url"] = base_url
     return ["app-server", *(part for name, value in settings.items() for part in ("-c", f"{name}={_toml(value)}"))]
+
+
+def _refuse_keys_of_settings(codex_config: Mapping[str, Any]) -> None:
+    given = {*codex_config, *as_object(codex_config.get("sandbox_workspace_write"))} & SETTING_OF_KEY.keys()
+    if given:
+        advice = "; ".join(f"set executor_config.{SETTING_OF_KEY[key]} instead of {key}" for key in sorted(given))
+        raise refused(ErrorType.INVALID_EXECUTOR_CONFIG, f"executor_config.codex_config: {advice}")
 
 
 def _project_settings(reads_documents: bool, project_dir: Path) -> dict[str, object]:
@@ -105,11 +125,13 @@ def thread_parameters(context: RunContext, inherited_servers: Iterable[str]) -> 
     `inherited_servers` are the MCP servers in the CLI's own configuration, which no run starts.
     """
     config = context.config
-    policy = config.get("approval_policy", "on-request" if context.limits.takes_input else "never")
+    access = config.get("access", "read")
+    # With `never`, the CLI rejects some commands, such as `rm -f`, in any sandbox.
+    may_ask = context.limits.takes_input or access == "all" or bool(config.get("allowed_tools"))
     return {
         "cwd": str(context.project_dir),
-        "sandbox": config.get("sandbox", DEFAULT_SANDBOX),
-        "approvalPolicy": policy,
+        "sandbox": SANDBOXES[access],
+        "approvalPolicy": "on-request" if may_ask else "never",
         "approvalsReviewer": "user",
         "baseInstructions": context.system_prompt,  # None: the CLI's own
         "model": config.get("model"),
@@ -130,10 +152,12 @@ def _thread_config(context: RunContext, inherited_servers: Iterable[str]) -> dic
         },
         "sandbox_workspace_write": {
             "network_access": config.get("network_access", False),
-            "writable_roots": config.get("writable_roots", []),
+            "writable_roots": config.get("additional_folders", []),
         },
         # Commands inherit the CLI's environment without its secrets (AOX-198).
         "shell_environment_policy": {"exclude": [*SECRETS, *LOG]},
+        # Without a key, some models show nothing of what they think.
+        "model_reasoning_summary": "auto" if config.get("show_reasoning", True) else "none",
     }
     if effort := config.get("reasoning_effort"):
         settings["model_reasoning_effort"] = effort

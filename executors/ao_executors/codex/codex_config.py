@@ -9,40 +9,24 @@ from ao_executors.core.described import (
     MAX_TURNS,
     STREAMING,
     api_retries,
-    array,
     choice,
+    common_settings,
     fields,
     flag,
-    name,
     path,
     table,
     variables,
 )
 
-SANDBOXES: Final = ("read-only", "workspace-write", "danger-full-access")
-DEFAULT_SANDBOX: Final = "read-only"
-APPROVAL_POLICIES: Final = ("never", "on-request", "untrusted")
+EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
+SANDBOXES: Final = {"read": "read-only", "edit": "workspace-write", "all": "danger-full-access"}
+"""By `access`, whose default is `read`."""
 DEFAULT_WEB_SEARCH: Final = "disabled"
 
 CONFIG_SCHEMA: Final = fields(
     {
-        "model": name("Name of a model. Default: that of the CLI."),
-        "reasoning_effort": name("How much the model thinks, such as low, medium or high. Default: that of the model."),
-        "sandbox": choice(
-            "What commands may change: nothing, the project directory, or everything.",
-            SANDBOXES,
-            default=DEFAULT_SANDBOX,
-        ),
-        "network_access": flag("Whether commands in the sandbox workspace-write may use the network.", default=False),
-        "writable_roots": array(
-            "Absolute paths of further directories that commands in workspace-write may change.",
-            {"type": "string", "pattern": "^/"},
-        ),
-        "approval_policy": choice(
-            "When the CLI asks before it leaves the sandbox. Without a person who is asked, the answer "
-            "is no. Default: on-request if a person can be asked, else never.",
-            APPROVAL_POLICIES,
-        ),
+        **common_settings(efforts=EFFORTS),
+        "network_access": flag("Whether commands may use the network. With the access all they may.", default=False),
         "web_search": choice(
             "Whether the model has the web search of its provider.",
             ("disabled", "cached", "live"),
@@ -53,11 +37,23 @@ CONFIG_SCHEMA: Final = fields(
         "streaming": STREAMING,
         **api_retries(),
         "env": variables("the CLI and its commands; they override the executor's"),
-        "codex_config": table("Further keys of the CLI's config.toml, as an object. They override everything above."),
+        "codex_config": table("Further keys of the CLI's config.toml. A key that a setting here sets is refused."),
         "codex_path": path("Path of a codex program to use instead of the installed one."),
     }
 )
 
+IMAGE_SIGNATURES: Final = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff", "image/webp": b"RIFF"}
+"""The media types of images that the CLI passes on as they are, with the first bytes of such a file."""
+SETTING_OF_KEY: Final = {
+    "approval_policy": "access",
+    "model": "model",
+    "model_reasoning_effort": "reasoning_effort",
+    "network_access": "network_access",
+    "sandbox_mode": "access",
+    "web_search": "web_search",
+    "writable_roots": "additional_folders",
+}
+"""The keys of `codex_config`, and of `sandbox_workspace_write` in it, that a setting of the executor sets."""
 KEYS: Final = ("OPENAI_API_KEY", "CODEX_API_KEY")
 """Each of them is a key for OpenAI's own API. The first one that is set is used, and the CLI's login is not."""
 SECRETS: Final = KEYS

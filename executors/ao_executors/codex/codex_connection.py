@@ -5,16 +5,17 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ao_executors.codex.approvals import Approvals, deny
+from ao_executors.codex.attached_images import attached_images
 from ao_executors.codex.codex_api_errors import CodexRetries, failure_of
 from ao_executors.codex.codex_arguments import MCP_SECONDS, thread_parameters
 from ao_executors.codex.codex_process import START, RetryLog
-from ao_executors.codex.codex_turn import CodexMessages, CodexTools
+from ao_executors.codex.codex_turn import CodexMessages, CodexTools, CodexWork
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.executor import lowest, refused
@@ -33,6 +34,7 @@ _BUSY: Final = "already has an active writer"
 _FREE_SECONDS: Final = 1.5
 _POLL_SECONDS: Final = 0.1
 _ATTEMPT: Final = re.compile(r"(\d+)/\d+")
+_REFUSED_SUMMARY: Final = ("reasoning.summary", "reasoning summaries")
 _REFUSED_SCHEMA: Final = ("invalid_json_schema", "Invalid schema for response_format")
 _OVER: Final = frozenset({"ready", "failed", "cancelled"})
 
@@ -56,15 +58,15 @@ async def connection(context: RunContext, server: Peer, log: RetryLog) -> AsyncI
 class _Early:
     """What the server tells outside of a turn."""
 
-    total_tokens: JsonDocument = field(default_factory=dict)
-    """The tokens of the thread so far, earlier runs included."""
+    total_tokens: dict[str, JsonDocument] = field(default_factory=dict)
+    """The tokens of each thread so far, earlier runs included."""
     faults: dict[str, str | None] = field(default_factory=dict)
     """The MCP servers whose start is over: why one does not run; None if it runs."""
 
     async def take(self, method: str, params: JsonDocument) -> None:
         """Take a notification."""
         if method == _TOKENS_TOLD:
-            self.total_tokens = params["tokenUsage"]["total"]
+            self.total_tokens[params["threadId"]] = params["tokenUsage"]["total"]
         elif method == "mcpServer/startupStatus/updated" and params["status"] in _OVER:
             is_ready = params["status"] == "ready"
             self.faults[params["name"]] = None if is_ready else text_of(params.get("error") or params["status"])
@@ -148,7 +150,7 @@ class CodexConnection:
         """Begin a run's conversation in the thread.
 
         Raises:
-            RunFailed: The CLI ended.
+            RunFailed: The CLI ended, or an attachment is not of its media type.
         """
         self.server.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
         task.events.emit(self.bound)
@@ -158,35 +160,57 @@ class CodexConnection:
         if task.invocation.mode == "resume":
             # The server reports some calls of a resumed thread nowhere, see `CodexTools`.
             task.events.may_have_changed_something = True
-        codex = CodexConversation(self, task)
-        self.server.take, self.server.reply = codex.take, codex.approvals
-        try:
-            yield codex
-        finally:
-            self.server.take, self.server.reply = self.early.take, deny
-            if task.limits.takes_turns and self.is_alive:
-                await self._end_terminals()
+        async with attached_images(task.attachments) as images:
+            codex = CodexConversation(self, task, images)
+            self.server.take, self.server.reply = codex.take, codex.approvals
+            try:
+                yield codex
+            finally:
+                self.server.take, self.server.reply = self.early.take, deny
+                if task.limits.takes_turns and self.is_alive:
+                    await self._end_work(codex.agents)
 
-    async def _end_terminals(self) -> None:
-        """End the commands that still run: a run leaves nothing behind."""
+    async def _end_work(self, agents: Mapping[str, "_SubAgent"]) -> None:
+        """End the sub-agents and commands that still work: a run leaves nothing behind."""
         try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
-                await self.server.call(
-                    "thread/backgroundTerminals/clean", {"threadId": self.bound.executor_session_id}, bool
-                )
+                for thread, agent in agents.items():
+                    if agent.turn_id:
+                        with suppress(AgentRefused):  # it has just ended by itself
+                            turn = {"threadId": thread, "turnId": agent.turn_id}
+                            await self.server.call("turn/interrupt", turn, bool)
+                for thread in (self.bound.executor_session_id, *agents):
+                    await self.server.call("thread/backgroundTerminals/clean", {"threadId": thread}, bool)
         except (RunFailed, TimeoutError):
             self.is_lost = True
 
 
-class CodexConversation:
-    """A `Model` for one run: a thread of the app server."""
+@dataclass
+class _SubAgent:
+    """An agent that the model has started, in a thread of its own."""
 
-    def __init__(self, connection: CodexConnection, task: Task) -> None:
+    work: CodexWork
+    turn_id: str = ""
+    """That of its turn; empty: it does nothing."""
+
+
+class CodexConversation:
+    """A `Model` for one run: a thread of the app server.
+
+    Args:
+        connection: The thread.
+        task: The run.
+        images: The input items before the first prompt.
+    """
+
+    def __init__(self, connection: CodexConnection, task: Task, images: list[JsonDocument]) -> None:
+        self._images = images
         self._connection = connection
         self._server = connection.server
         self._task = task
         self._tools = CodexTools(task.events)
-        self.approvals = Approvals(task.inputs, self._tools.deny)
+        self.approvals = Approvals(task.inputs, self._tools.deny, task.config)
+        self.agents: dict[str, _SubAgent] = {}
         self._retries = CodexRetries.of(task.config)
         self._is_native = task.contract is not None and task.contract.strategy is Strategy.NATIVE
         self._turn_id = ""
@@ -195,9 +219,18 @@ class CodexConversation:
         self._turn: JsonDocument | None = None
         self._answers = 0
         self._calls_before = 0
-        streams = task.config.get("streaming", True)
-        self._transcript = CodexMessages(task.events, holds_back=task.contract is not None, streams=streams)
+        self._work = self._work_in(None)
+        self._transcript = self._work.messages
         self._max_answers = lowest(task.config.get("max_turns"), task.invocation.limits.max_turns)
+
+    def _work_in(self, call_id: str | None) -> CodexWork:
+        messages = CodexMessages(
+            self._task.events,
+            holds_back=self._task.contract is not None and call_id is None,
+            streams=self._task.config.get("streaming", True),
+            shows_reasoning=self._task.config.get("show_reasoning", True),
+        )
+        return CodexWork(self._task.events, self._tools, messages, call_id)
 
     async def ask(self, text: str) -> Answer:
         """Send a user message and wait for the end of the turn.
@@ -207,7 +240,8 @@ class CodexConversation:
         """
         self._transcript.begin_turn()
         self._turn_id, self._turn, self._is_active, self._answers = "", None, False, 0
-        prompt = [{"type": "text", "text": text, "text_elements": []}]
+        prompt = [*self._images, {"type": "text", "text": text, "text_elements": []}]
+        self._images = []
         thread, schema = self._connection.bound.executor_session_id, self._native_schema()
         request = self._server.send("turn/start", {"threadId": thread, "input": prompt, "outputSchema": schema})
         try:
@@ -246,17 +280,31 @@ class CodexConversation:
 
     async def take(self, method: str, params: JsonDocument) -> None:
         """Take a notification of the server: those of the turn become events."""
-        if self._turn_id not in (params.get("turnId"), (params.get("turn") or {}).get("id")):
+        turn_id = params.get("turnId") or (params.get("turn") or {}).get("id")
+        if agent := self.agents.get(params.get("threadId", "")):
+            await self._take_of_agent(agent, method, params, turn_id)
+        elif turn_id != self._turn_id:
             await self._take_other(method, params)
         elif method == "turn/started":
             self._is_active = True
         elif method == "turn/completed":
             self._turn = {**params["turn"]}
         elif method == _TOKENS_TOLD:
-            if self._count_tokens(params["tokenUsage"]) and not self._is_interrupted:
+            if self._count_tokens(params) and not self._is_interrupted:
                 self._count_answer()
         elif not self._is_interrupted:
-            await self._take_event(method, params)
+            await self._take_event(self._work, method, params)
+
+    async def _take_of_agent(self, agent: _SubAgent, method: str, params: JsonDocument, turn_id: str | None) -> None:
+        """Take a notification of a sub-agent's thread."""
+        agent.turn_id = turn_id or agent.turn_id
+        if method == "turn/completed":
+            agent.turn_id = ""
+            self._tools.release(agent.work.parent or "")
+        elif method == _TOKENS_TOLD:
+            self._count_tokens(params)
+        elif not self._is_interrupted:
+            await self._take_event(agent.work, method, params)
 
     async def _take_other(self, method: str, params: JsonDocument) -> None:
         """Take a notification that names another turn, or none."""
@@ -267,50 +315,34 @@ class CodexConversation:
             raise UnreadableMessage(self._server.name, method, f"{why}: {shown(params)}")
         await self._connection.early.take(method, params)  # the total of an earlier run comes after a resume
 
-    async def _take_event(self, method: str, params: JsonDocument) -> None:
-        match method:
-            case "item/agentMessage/delta":
-                self._transcript.add_piece(params["itemId"], params["delta"])
-            case "item/started":
-                self._start(params["item"])
-            case "item/completed":
-                self._finish(params["item"])
-            case "rawResponseItem/completed":
-                self._take_raw(params["item"])
-            case "error" if params["willRetry"]:
-                await self._retry(params["error"])
-
-    def _start(self, item: JsonDocument) -> None:
-        before = len(self._task.events.known_tools)
-        self._tools.start_item(item)
-        if len(self._task.events.known_tools) > before:
-            self._transcript.show()
-
-    def _finish(self, item: JsonDocument) -> None:
-        if item["type"] == "agentMessage":
-            self._transcript.add_message(item["id"], item["text"], is_commentary=item.get("phase") == "commentary")
+    async def _take_event(self, work: CodexWork, method: str, params: JsonDocument) -> None:
+        if method == "error" and params["willRetry"]:
+            await self._retry(work.messages, params["error"])
+        elif method == "item/started" and params["item"]["type"] == "subAgentActivity":
+            self._take_agent(params["item"], work.parent)
         else:
-            self._tools.finish_item(item)
+            work.take(method, params)
 
-    def _take_raw(self, raw: JsonDocument) -> None:
-        if raw["type"].endswith("_call"):
-            self._transcript.show()
-        self._tools.start_call(raw)
-        self._tools.finish_call(raw)
+    def _take_agent(self, item: JsonDocument, parent: str | None) -> None:
+        """Take that a sub-agent got work by a call, which then ends with the agent's turn (AOX-095)."""
+        agent = self.agents.get(item["agentThreadId"])
+        if item["kind"] in {"started", "interacted"} and (agent is None or not agent.turn_id):
+            self._tools.hold(item, parent)
+            self.agents[item["agentThreadId"]] = _SubAgent(self._work_in(item["id"]))
 
-    async def _retry(self, error: JsonDocument) -> None:
-        self._transcript.abandon()
+    async def _retry(self, messages: CodexMessages, error: JsonDocument) -> None:
+        messages.abandon()
         attempt = _ATTEMPT.search(error["message"])
         delay = await self._connection.log.next_delay()
         self._task.events.emit(self._retries.scheduled(error, int(attempt[1]) if attempt else 1, delay))
 
-    def _count_tokens(self, told: JsonDocument) -> bool:
+    def _count_tokens(self, params: JsonDocument) -> bool:
         """Count the tokens of the newest answer; return False if they are counted already.
 
         The difference of two totals would not do: after the compaction of a session, its resume begins without one.
         """
-        early = self._connection.early
-        before, early.total_tokens = early.total_tokens, told["total"]
+        told, totals = params["tokenUsage"], self._connection.early.total_tokens
+        before, totals[params["threadId"]] = totals.get(params["threadId"]), told["total"]
         if told["total"] == before:  # the server repeats itself around a compaction
             return False
         last = told["last"]
@@ -321,6 +353,7 @@ class CodexConversation:
                 "output_tokens": last.get("outputTokens", 0),
                 "cache_read_input_tokens": cached,
                 "cache_creation_input_tokens": written,
+                "reasoning_tokens": last.get("reasoningOutputTokens", 0),
             }
         )
         return True
@@ -333,13 +366,16 @@ class CodexConversation:
         """
         self._transcript.end_response()
         self._answers += 1
-        calls = len(self._task.events.known_tools)
+        calls = self._work.call_count
         has_called, self._calls_before = calls > self._calls_before, calls
         if self._max_answers is not None and has_called and self._answers >= self._max_answers:
             message = f"the model answered {self._answers} times and has not finished (max_turns {self._max_answers})"
             raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
 
     def _end_turn(self, turn: JsonDocument) -> Answer:
+        for agent in self.agents.values():
+            if not agent.turn_id:  # it was told something, and has done nothing
+                self._tools.release(agent.work.parent or "")
         if turn["status"] == "completed":
             return self._transcript.end("end_turn", is_native=self._is_native)
         error = turn.get("error") or {"message": f"the turn was {shown(turn['status'])}"}
@@ -352,6 +388,8 @@ class CodexConversation:
             )
             missing = {"missing": ["output_schema.strategies:native"]}
             raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, missing)
+        if any(words in error["message"] for words in _REFUSED_SUMMARY):
+            failed.message += "; or set executor_config.show_reasoning to false"
         raise failed
 
 

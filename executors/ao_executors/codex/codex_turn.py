@@ -1,4 +1,4 @@
-"""Turn the app server's notifications of a turn into events: the model's messages and its tool calls."""
+"""Turn the app server's notifications of a thread into events: the model's messages, reasoning and tool calls."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ao_executors.core import Answer, Emitter
-from ao_executors.core.foreign_json import read_json, text_of
+from ao_executors.core.foreign_json import JsonDocument, read_json, text_of
 from ao_executors.core.message_stream import TurnMessages
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.framing import NotIJson, decode_object
@@ -24,7 +24,10 @@ _NAMES: Final = {
 _CALLS: Final = frozenset({"function_call", "custom_tool_call"})
 _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 _STATUSES: Final = {"completed": "completed", "failed": "failed", "declined": "denied"}
-_REFUSED: Final = re.compile(r"approval policy is Never|.*rejected by user|.*approval required by policy", re.DOTALL)
+_REFUSED: Final = re.compile(
+    r"approval policy is Never|.*(rejected by user|approval required by policy)|exec_command failed.*Rejected\(",
+    re.DOTALL,
+)
 """The CLI's answer to the model about a call that it does not allow (seen with 0.163)."""
 _FAILED: Final = re.compile(
     r"unsupported call|failed to parse|.{0,200}Process exited with code [1-9]|(exec_command|write_stdin) failed",
@@ -33,8 +36,12 @@ _FAILED: Final = re.compile(
 _RUNNING: Final = re.compile(r".{0,200}Process running with session ID", re.DOTALL)
 _DENIED: Final = (
     "denied: it needs more than the sandbox allows, and nobody was asked; "
-    "executor_config: sandbox, writable_roots and network_access allow more"
+    "executor_config: access, additional_folders and network_access allow more"
 )
+
+
+_BETWEEN_PARTS: Final = "\n\n"
+"""Between the parts of a summary of reasoning, which are one message."""
 
 
 class CodexMessages(TurnMessages):
@@ -90,28 +97,40 @@ class CodexTools:
     def __init__(self, events: Emitter) -> None:
         self._events = events
         self._denials: dict[str, str] = {}
+        self._held: dict[str, tuple[str, object, str | None] | None] = {}
+        """The calls that end with the turn of a sub-agent, with what is known about their end."""
 
     def deny(self, call_id: str, reason: str) -> None:
         """Note why a call is not allowed; the server reports its end."""
         self._denials[call_id] = reason
 
-    def start_item(self, item: Mapping[str, Any]) -> None:
+    def hold(self, item: Mapping[str, Any], parent: str | None) -> None:
+        """Keep the call open that an item is about: a sub-agent works for it. Begin it if it has not begun."""
+        self._start(item["id"], "spawn_agent" if item["kind"] == "started" else "send_message", None, parent)
+        self._held[item["id"]] = None
+
+    def release(self, call_id: str) -> None:
+        """End a call that was kept open."""
+        if call_id in self._held:
+            self._finish(call_id, *(self._held.pop(call_id) or ("completed", None, None)))
+
+    def start_item(self, item: Mapping[str, Any], parent: str | None = None) -> None:
         """Begin the tool call of an item, if it is one."""
         if item["type"] in _NAMES:
-            self._events.start_tool(item["id"], _name_of(item), _input_of(item))
+            self._start(item["id"], _name_of(item), _input_of(item), parent)
 
-    def start_call(self, raw: Mapping[str, Any]) -> None:
+    def start_call(self, raw: Mapping[str, Any], parent: str | None = None) -> None:
         """Begin a call of the model."""
         if raw["type"] in _CALLS:
             namespace, name = raw.get("namespace"), raw["name"]
             tool_input = _parsed(raw.get("arguments", raw.get("input")))
-            self._events.start_tool(raw["call_id"], f"{namespace}__{name}" if namespace else name, tool_input)
+            self._start(raw["call_id"], f"{namespace}__{name}" if namespace else name, tool_input, parent)
 
-    def finish_item(self, item: Mapping[str, Any]) -> None:
+    def finish_item(self, item: Mapping[str, Any], parent: str | None = None) -> None:
         """End the tool call of an item, if it is one."""
         if item["type"] not in _NAMES:
             return
-        self.start_item(item)
+        self.start_item(item, parent)
         status = _STATUSES.get(item.get("status", "completed"), "completed")
         self._finish(item["id"], status, *_outcome_of(item, status))
 
@@ -131,10 +150,78 @@ class CodexTools:
         else:
             self._finish(raw["call_id"], "completed", output, None)
 
+    def _start(self, call_id: str, name: str, tool_input: object, parent: str | None) -> None:
+        if parent is None or parent in self._events.open_tools:  # else it would seem to be the agent's own
+            self._events.start_tool(call_id, name, tool_input, parent)
+
     def _finish(self, call_id: str, status: str, output: object, error: str | None) -> None:
         if status == "denied":
             error = self._denials.get(call_id, error)
-        self._events.finish_tool(call_id, status, tool_output=output, error=error)
+        if call_id in self._held:
+            self._held[call_id] = status, output, error
+        else:
+            self._events.finish_tool(call_id, status, tool_output=output, error=error)
+
+
+class CodexWork:
+    """The work of one thread, as events.
+
+    Args:
+        events: The emitter of the run.
+        tools: The tool calls of all threads of the run.
+        messages: The messages of this thread.
+        parent: The call that a sub-agent works for; None: it is the thread of the run.
+    """
+
+    def __init__(self, events: Emitter, tools: CodexTools, messages: CodexMessages, parent: str | None = None) -> None:
+        self.messages = messages
+        self.parent = parent
+        self.call_count = 0
+        """How many tool calls the thread has begun."""
+        self._events = events
+        self._tools = tools
+
+    def take(self, method: str, params: JsonDocument) -> None:
+        """Take a notification about an item of the thread."""
+        before = len(self._events.known_tools)
+        match method:
+            case "item/agentMessage/delta":
+                self.messages.add_piece(params["itemId"], params["delta"], self.parent)
+            case "item/reasoning/summaryPartAdded" if params["summaryIndex"] > 0:
+                self.messages.add_reasoning_piece(params["itemId"], _BETWEEN_PARTS, self.parent)
+            case "item/reasoning/summaryTextDelta":
+                self.messages.add_reasoning_piece(params["itemId"], params["delta"], self.parent)
+            case "item/reasoning/textDelta":
+                self.messages.add_reasoning_piece(f"{params['itemId']}_text", params["delta"], self.parent)
+            case "item/started":
+                self._tools.start_item(params["item"], self.parent)
+                if len(self._events.known_tools) > before:
+                    self.messages.show()
+            case "item/completed":
+                self._finish(params["item"])
+            case "rawResponseItem/completed":
+                self._take_raw(params["item"])
+        self.call_count += len(self._events.known_tools) - before
+
+    def _finish(self, item: JsonDocument) -> None:
+        match item["type"]:
+            case "agentMessage" if self.parent is None:
+                is_commentary = item.get("phase") == "commentary"
+                self.messages.add_message(item["id"], item["text"], is_commentary=is_commentary)
+            case "agentMessage":
+                self.messages.add_part(item["id"], item["text"], self.parent)
+            case "reasoning":
+                summary, thoughts = item.get("summary") or (), item.get("content") or ()
+                self.messages.add_reasoning(item["id"], _BETWEEN_PARTS.join(summary), self.parent)
+                self.messages.add_reasoning(f"{item['id']}_text", "".join(thoughts), self.parent)
+            case _:
+                self._tools.finish_item(item, self.parent)
+
+    def _take_raw(self, raw: JsonDocument) -> None:
+        if raw["type"].endswith("_call"):
+            self.messages.show()
+        self._tools.start_call(raw, self.parent)
+        self._tools.finish_call(raw)
 
 
 def _name_of(item: Mapping[str, Any]) -> str:

@@ -18,11 +18,11 @@ from tests.real_cli.test_reached_hosts import reached_in
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a lifeline needs Linux")
-@pytest.mark.parametrize("sandbox", ["read-only", "danger-full-access"])
-def test_nothing_is_left_when_the_executor_is_killed(start_codex: StartCodex, sandbox: str) -> None:
+@pytest.mark.parametrize("access", ["read", "all"])
+def test_nothing_is_left_when_the_executor_is_killed(start_codex: StartCodex, access: str) -> None:
     mark = uuid4().hex
     codex = start_codex(command("setsid sleep 1000 & sleep 1000"), satisfied=False, env={"AO_TEST_MARK": mark})
-    with codex.start(executor_config={"sandbox": sandbox}) as executor:
+    with codex.start(executor_config={"access": access}) as executor:
         executor.read_until("tool_started")
         wait_until(lambda: any("sleep" in name_of(process) for process in processes_with(mark)))
         executor.signal(signal.SIGKILL)

@@ -47,13 +47,13 @@ def test_each_call_is_a_pair_of_events_whatever_becomes_of_it(start_codex: Start
     statuses = {call: event["status"] for call, event in finished.items()}
     assert statuses == {"good": "completed", "bad": "failed", "unknown": "failed", "escalated": "denied"}
     assert finished["good"]["tool_output"] == "hi\n"
-    assert "executor_config: sandbox" in finished["escalated"]["error"]
+    assert "executor_config: access" in finished["escalated"]["error"]
     assert not (codex.project / "no").exists()
 
 
 def test_a_request_that_nobody_may_grant_is_denied_and_the_model_goes_on(start_codex: StartCodex) -> None:
     codex = start_codex(command("touch no", **ESCALATE), {"text": "Done."})
-    run = codex.run(executor_config={"approval_policy": "on-request"})
+    run = codex.run(executor_config={"allowed_tools": ["apply_patch"]})
 
     assert [event["status"] for event in run.of_type("tool_finished")] == ["denied"]
     assert run.terminal["result_text"] == "Done."
@@ -95,7 +95,7 @@ def test_a_cancel_while_a_person_is_asked_ends_the_run(start_codex: StartCodex) 
 
 def test_a_workspace_that_may_be_written_is_written(start_codex: StartCodex) -> None:
     codex = start_codex(command("echo hi > new && mktemp"), {"text": "Done."})
-    run = codex.run(executor_config={"sandbox": "workspace-write"})
+    run = codex.run(executor_config={"access": "edit"})
     assert run.of_type("tool_finished")[0]["status"] == "completed"
     assert (codex.project / "new").read_text() == "hi\n"
     assert list(codex.temporary.iterdir()) == []
@@ -148,7 +148,7 @@ def test_a_terminal_that_ends_later_in_the_run_is_a_completed_call(start_codex: 
     ended["content"][0]["input"]["yield_time_ms"] = 30_000
     ended["content"][0]["id"] = "call_2"
     codex = start_codex(begun, ended, {"text": "Done."})
-    run = codex.run(executor_config={"sandbox": "danger-full-access"})
+    run = codex.run(executor_config={"access": "all"})
 
     statuses = {event["tool_call_id"]: event["status"] for event in run.of_type("tool_finished")}
     assert (statuses, run.of_type("log")) == ({"call_1": "completed", "call_2": "completed"}, [])
