@@ -153,6 +153,7 @@ def _thread_config(context: RunContext, inherited_servers: Iterable[str]) -> dic
         "sandbox_workspace_write": {
             "network_access": config.get("network_access", False),
             "writable_roots": config.get("additional_folders", []),
+            "exclude_slash_tmp": True,  # it is no folder of the run, whose TMPDIR stays writable
         },
         # Commands inherit the CLI's environment without its secrets (AOX-198).
         "shell_environment_policy": {"exclude": [*SECRETS, *LOG]},

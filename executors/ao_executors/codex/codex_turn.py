@@ -38,8 +38,6 @@ _DENIED: Final = (
     "denied: it needs more than the sandbox allows, and nobody was asked; "
     "executor_config: access, additional_folders and network_access allow more"
 )
-
-
 _BETWEEN_PARTS: Final = "\n\n"
 """Between the parts of a summary of reasoning, which are one message."""
 
@@ -205,11 +203,11 @@ class CodexWork:
 
     def _finish(self, item: JsonDocument) -> None:
         match item["type"]:
-            case "agentMessage" if self.parent is None:
+            case "agentMessage" if self.parent is not None:
+                self.messages.add_part(item["id"], item["text"], self.parent)
+            case "agentMessage":
                 is_commentary = item.get("phase") == "commentary"
                 self.messages.add_message(item["id"], item["text"], is_commentary=is_commentary)
-            case "agentMessage":
-                self.messages.add_part(item["id"], item["text"], self.parent)
             case "reasoning":
                 summary, thoughts = item.get("summary") or (), item.get("content") or ()
                 self.messages.add_reasoning(item["id"], _BETWEEN_PARTS.join(summary), self.parent)

@@ -69,6 +69,8 @@ ACP_PERMISSION: Document = {
     "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}, {"optionId": "no", "kind": "reject_once"}],
 }
 _OF_TURN: Document = {"threadId": "t1", "turnId": "u1"}
+_OF_AGENT: Document = {"threadId": "t2", "turnId": "u2"}
+_AGENT: Document = {"type": "subAgentActivity", "id": "c8", "kind": "started", "agentThreadId": "t2"}
 _COMMAND: Document = {"type": "commandExecution", "id": "c1", "command": "ls", "cwd": "/", "status": "inProgress"}
 _ENDED: Document = {**_COMMAND, "status": "failed", "exitCode": 1, "aggregatedOutput": "a"}
 _TOOL: Document = {
@@ -109,6 +111,15 @@ CODEX_NOTIFICATIONS: dict[str, tuple[str, Document]] = {
     "command end": ("item/completed", {**_OF_TURN, "item": _ENDED}),
     "tool": ("item/completed", {**_OF_TURN, "item": _TOOL}),
     "tokens": ("thread/tokenUsage/updated", {**_OF_TURN, "tokenUsage": {"total": _TOKENS, "last": _TOKENS}}),
+    "thought piece": (
+        "item/reasoning/summaryTextDelta",
+        {**_OF_TURN, "itemId": "r1", "summaryIndex": 0, "delta": "Hm"},
+    ),
+    "thought": ("item/completed", {**_OF_TURN, "item": {"type": "reasoning", "id": "r1", "summary": ["Hm."]}}),
+    "agent": ("item/started", {**_OF_TURN, "item": _AGENT}),
+    "said by agent": ("item/completed", {**_OF_AGENT, "item": {"type": "agentMessage", "id": "m3", "text": "Hi."}}),
+    "tokens of agent": ("thread/tokenUsage/updated", {**_OF_AGENT, "tokenUsage": {"total": _TOKENS, "last": _TOKENS}}),
+    "agent end": ("turn/completed", {"threadId": "t2", "turn": {"id": "u2", "status": "completed"}}),
     "retry": ("error", {**_OF_TURN, "willRetry": True, "error": _RETRY}),
     "answer": ("item/completed", {**_OF_TURN, "item": {"type": "agentMessage", "id": "m2", "text": "Done."}}),
     "completed": ("turn/completed", {"threadId": "t1", "turn": {"id": "u1", "status": "completed"}}),

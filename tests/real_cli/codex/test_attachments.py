@@ -13,6 +13,10 @@ from tests.real_cli.codex.codex import Codex, command
 from tests.real_cli.codex.conftest import StartCodex
 
 REQUIRES = {"requires": ["attachments"]}
+JPEG = base64.b64decode(
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAP//////////////////////////////////////////////////////////////////////////////"
+    "////////wAALCAABAAEBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAAAP/EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAIAQEAAD8AP//Z"
+)
 WEBP = base64.b64decode("UklGRh4AAABXRUJQVlA4TBEAAAAvAAAAAAdQgxb0oP+BiOh/AAA=")
 
 
@@ -46,14 +50,14 @@ def parts_sent(codex: Codex, number: int) -> list[dict[str, Any]]:
 def test_the_model_sees_each_image_in_start_turn_and_resume_and_none_is_left(
     start_codex: StartCodex, tmp_path: Path
 ) -> None:
-    first, second, third, fourth = (png(2, 2, grey) for grey in (1, 2, 3, 4))
+    first, second, third = (png(2, 2, grey) for grey in (1, 2, 3))
     (tmp_path / "given.png").write_bytes(second)
     by_path = {"name": "second one.png", "media_type": "image/png", "path": str(tmp_path / "given.png")}
     seen = [line_of_file(first), line_of_file(second), line_of_file(WEBP, "image/webp")]
     answers = [
         {"text": "One.", "expect": {"files_contain": seen}},
         {"text": "Two.", "expect": {"files_contain": line_of_file(third)}},
-        {"text": "Three.", "expect": {"files_contain": line_of_file(fourth)}},
+        {"text": "Three.", "expect": {"files_contain": line_of_file(JPEG, "image/jpeg")}},
     ]
     codex = start_codex(*answers)
     fields = {"attachments": [attached(first), by_path, attached(WEBP, "c.webp", "image/webp")], **REQUIRES}
@@ -66,8 +70,8 @@ def test_the_model_sees_each_image_in_start_turn_and_resume_and_none_is_left(
         assert executor.read_run()[-1]["result_text"] == "Two."
         executor.write_line({"type": "shutdown"})
         assert executor.wait() == 0
-    resumed = {"mode": "resume", "executor_session_id": session, "attachments": [attached(fourth)], **REQUIRES}
-    assert codex.run(**resumed).terminal["result_text"] == "Three."
+    resumed = {"mode": "resume", "executor_session_id": session, "attachments": [attached(JPEG, "d.jpg", "image/jpeg")]}
+    assert codex.run(**resumed, **REQUIRES).terminal["result_text"] == "Three."
 
     parts = parts_sent(codex, 0)
     assert [part["type"] for part in parts if part["type"] == "input_image"] == ["input_image"] * 3

@@ -10,8 +10,6 @@ import pytest
 from ao_executors.codex.codex_config import EFFORTS
 from tests.real_cli.codex.conftest import StartCodex
 
-CLOSED_TMP: dict[str, Any] = {"codex_config": {"sandbox_workspace_write": {"exclude_slash_tmp": True}}}
-"""Without it, commands with the access `edit` may write anywhere in /tmp, where tests run."""
 ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "I want to"}
 
 
@@ -50,7 +48,7 @@ def test_access_says_what_needs_no_question(
         f"touch x && rm -f x && touch {there['removed']}",
     )
     codex = start_codex(commands, {"text": "Done."})
-    run = codex.run(executor_config={**CLOSED_TMP, "access": access})
+    run = codex.run(executor_config={"access": access})
 
     names = {path.name for folder in (codex.project, elsewhere) for path in folder.iterdir()}
     assert sorted(names) == made
@@ -67,7 +65,7 @@ def test_a_person_is_asked_for_what_access_does_not_include(
     escalated = {"cmd": f"touch {elsewhere}/new", **ESCALATED}
     codex = start_codex(calls("true", escalated), {"text": "Done."})
     control = {"stdin": "open", "input": True}
-    with codex.start(control=control, executor_config={**CLOSED_TMP, "access": access}) as executor:
+    with codex.start(control=control, executor_config={"access": access}) as executor:
         if access != "all":
             asked = executor.read_until("input_requested")
             assert asked["tool_call_id"] == "call_2"
@@ -87,7 +85,7 @@ def test_an_allowed_tool_needs_no_question_and_others_do(start_codex: StartCodex
 
     codex.run(executor_config={"allowed_tools": ["exec_command"]})
     assert [path.name for path in elsewhere.iterdir()] == ["by-command"]
-    codex.run(executor_config={**CLOSED_TMP, "allowed_tools": ["apply_patch"], "access": "edit"})
+    codex.run(executor_config={"allowed_tools": ["apply_patch"], "access": "edit"})
     assert sorted(path.name for path in elsewhere.iterdir()) == ["by-command", "by-patch"]
 
 
@@ -95,7 +93,7 @@ def test_an_allowed_tool_needs_no_question_and_others_do(start_codex: StartCodex
 @pytest.mark.parametrize("access", ["read", "edit"])
 def test_the_agent_works_in_additional_folders(start_codex: StartCodex, access: str, elsewhere: Path) -> None:
     codex = start_codex(calls(f"touch {elsewhere}/new"), {"text": "Done."})
-    codex.run(executor_config={**CLOSED_TMP, "access": access, "additional_folders": [str(elsewhere)]})
+    codex.run(executor_config={"access": access, "additional_folders": [str(elsewhere)]})
 
     assert (elsewhere / "new").exists() is (access == "edit")
     assert f"<root>{elsewhere}</root>" in json.dumps(codex.sent(0)["input"])

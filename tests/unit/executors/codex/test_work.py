@@ -61,7 +61,7 @@ async def test_the_thoughts_themselves_are_another_message_than_their_summary() 
 
 async def test_encrypted_reasoning_is_in_no_event() -> None:
     thread = Thread()
-    raw = {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": "gAAAA"}
+    raw: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
     thread.work.take("rawResponseItem/completed", {"item": raw})
     thread.end_item(type="reasoning", id="rs_1", summary=[], content=[])
     assert thread.lines == []
