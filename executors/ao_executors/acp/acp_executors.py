@@ -23,6 +23,7 @@ from ao_executors.core.described import (
     argv,
     capabilities,
     choice,
+    common_settings,
     fields,
     name,
     number,
@@ -53,7 +54,7 @@ def description_of(agent: AgentRow) -> dict[str, object]:
     declared = ["cancel", "input", "streaming", *(name for name, has_it in varying.items() if has_it)]
     strategies = ["system_prompt", "prompt", "extract"] if agent.takes("system_prompt") else ["prompt", "extract"]
     return {
-        "capabilities": capabilities(*declared, strategies=strategies),
+        "capabilities": capabilities(*declared, strategies=strategies, media_types=agent.media_types),
         "config_schema": fields(_properties(agent), agent.required),
         "secrets": [*agent.credentials, *agent.secrets],
         "environment": list(agent.settings),
@@ -64,10 +65,11 @@ def description_of(agent: AgentRow) -> dict[str, object]:
 
 def _properties(agent: AgentRow) -> dict[str, Schema]:
     usual = f"Default: {' '.join(agent.argv)}" if agent.is_known else "For example: goose acp"
+    common = common_settings(efforts=agent.efforts)
     told = {
+        **{setting: common[setting] for setting in agent.kept},
         "command": argv(f"The agent's program and its arguments; no shell. {usual}"),
-        "model": name("The model. Default: that of the agent."),
-        "mode": name(f"The session mode. Default: {agent.mode or 'that of the agent'}."),
+        "mode": name(f"The session mode; not with access. Default: {agent.mode or 'that of the agent'}."),
         "permissions": choice(
             "The answer to each permission request. What an agent does without asking is not affected.",
             ("deny", "allow"),
@@ -92,7 +94,7 @@ def _properties(agent: AgentRow) -> dict[str, Schema]:
         ),
         "env": variables("the agent; they override the others"),
     }
-    left_out = {"model": not agent.takes("model"), "system_prompt": agent.takes("system_prompt")}
+    left_out = {"permissions": "access" in agent.kept, "system_prompt": agent.takes("system_prompt")}
     return {field: schema for field, schema in told.items() if not left_out.get(field)}
 
 

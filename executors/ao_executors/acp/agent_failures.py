@@ -5,6 +5,7 @@ from typing import Final
 
 from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import RunFailed
+from ao_executors.core.executor import refused
 from ao_executors.core.json_rpc import AgentRefused, Patience
 from ao_executors.vendors.provider_errors import origin_of
 from ao_protocol.errors import ErrorType
@@ -40,6 +41,12 @@ def failure_of_refusal(agent: AgentRow, error: AgentRefused, *, continues: bool 
         origin=origin_of(known),
         extra={"details": {"method": error.method, "code": error.code}},
     )
+
+
+def unfit(setting: str, reason: str) -> RunFailed:
+    """Return the failure for a setting that the agent cannot keep."""
+    details = {"violations": [{"pointer": f"$.{setting}", "message": reason}]}
+    return refused(ErrorType.INVALID_EXECUTOR_CONFIG, f"executor_config does not fit: $.{setting}: {reason}", details)
 
 
 def login_hint(agent: AgentRow) -> str:

@@ -1,8 +1,10 @@
-"""Permission requests of an agent: a person decides, else the configuration, by the kind of the options."""
+"""Permission requests of an agent: the configuration says what needs no question; a person decides about the rest."""
 
+from pathlib import Path
 from typing import Final, Literal
 
-from ao_executors.acp.agent_tools import AgentTools
+from ao_executors.acp.agent_rows import AgentRow
+from ao_executors.acp.agent_tools import AgentTools, ToolCall
 from ao_executors.core import InputOption, InputRequest, Task
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in
 from ao_executors.core.inputs import denial_of
@@ -16,51 +18,70 @@ _KINDS: Final[dict[object, tuple[Literal["allow", "deny"], Literal["once", "sess
     "reject_always": ("deny", "session"),
 }
 """Effect and scope of the kinds of options, those for one call before those for all."""
-_REMEDY: Final = (
-    "executor_config.permissions is deny; allow it with permissions: allow, or in the agent's configuration"
-)
+_READING: Final = ("read", "search")
+_KINDS_OF_TOOLS: Final = {"read": _READING, "edit": (*_READING, "edit", "delete", "move")}
+"""The kinds of tools that need no question, by `access`."""
+_NOBODY_ASKED: Final = "nobody was asked; see access, allowed_tools and additional_folders in executor_config"
+_DENIED: Final = "executor_config.permissions is deny; set it to allow, or allow the call in the agent's configuration"
 
 
 class AgentPermissions:
     """The answers to the permission requests of a run."""
 
-    def __init__(self, task: Task, tools: AgentTools) -> None:
+    def __init__(self, agent: AgentRow, task: Task, tools: AgentTools) -> None:
         self.is_cancelled = False
         """True once the turn is cancelled: every request is then answered as cancelled."""
-        self._policy = task.config.get("permissions", "deny")
+        self._config = task.config
+        self._access = task.config.get("access", "read") if "access" in agent.kept else None
+        folders = [task.project_dir, *task.config.get("additional_folders", ())]
+        self._folders = [Path(folder).resolve() for folder in folders]
         self._inputs = task.inputs
         self._tools = tools
         self._count = 0
 
     async def answer(self, params: JsonDocument) -> JsonDocument:
         """Return the result of `session/request_permission`."""
-        call = as_object(params.get("toolCall"))
-        self._tools.take(call)
-        self._tools.start(call.get("toolCallId"))
+        told = as_object(params.get("toolCall"))
+        call = self._tools.take(told) or ToolCall("", known=told)
+        self._tools.start(call.call_id)
         if self.is_cancelled:
             return CANCELLED
-        options = _options_of(params)
-        if self._inputs.is_open:
+        options, reason = _options_of(params), _DENIED if self._access is None else _NOBODY_ASKED
+        if self._needs_no_question(call):
+            chosen, reason = _first(options, "allow"), "the agent offered no option to allow it"
+        elif self._inputs.is_open:
             chosen, reason = await self._asked(call, options)
         else:
-            chosen, reason = _first(options, self._policy), _REMEDY
+            chosen = _first(options, self._config.get("permissions", "deny"))
         if chosen is None or chosen.effect != "allow":
-            self._tools.deny(call.get("toolCallId"), reason)
+            self._tools.deny(call.call_id, reason)
             chosen = chosen or _first(options, "deny")
         return CANCELLED if chosen is None else {"outcome": {"outcome": "selected", "optionId": chosen.id}}
 
-    async def _asked(self, call: JsonDocument, options: list[InputOption]) -> tuple[InputOption | None, str]:
+    def _needs_no_question(self, call: ToolCall) -> bool:
+        if self._access == "all" or call.name in self._config.get("allowed_tools", ()):
+            return True
+        kind = str(call.known.get("kind"))
+        places = [place.get("path") for place in objects_in(call.known.get("locations"))]
+        is_covered = kind in _KINDS_OF_TOOLS.get(str(self._access), ())
+        return is_covered and bool(places or kind in _READING) and all(map(self._is_inside, places))
+
+    def _is_inside(self, place: object) -> bool:
+        path = (self._folders[0] / str(place)).resolve()
+        return any(path.is_relative_to(folder) for folder in self._folders)
+
+    async def _asked(self, call: ToolCall, options: list[InputOption]) -> tuple[InputOption | None, str]:
         """Ask a person; return the chosen option, and the reason of a denial."""
         self._count += 1
         rejection = _first(options, "deny")
         request = InputRequest(
             request_id=f"permission_{self._count}",
             kind="permission",
-            title=str(call.get("title") or call.get("kind") or "use a tool"),
+            title=str(call.known.get("title") or call.known.get("kind") or "use a tool"),
             options=options,
             default=None if rejection is None else rejection.id,
-            tool_call_id=str(call.get("toolCallId")),
-            tool_input=self._tools.input_of(call.get("toolCallId")),
+            tool_call_id=call.call_id,
+            tool_input=call.tool_input,
         )
         resolution = await self._inputs.ask(request)
         is_allowed = resolution.outcome == "accepted"

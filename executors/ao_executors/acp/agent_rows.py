@@ -24,6 +24,13 @@ class AgentRow:
         argv: The command; empty if `executor_config.command` has it.
         install_hint: How one gets the program.
         required: Fields of the configuration without which a run is refused.
+        kept: The common settings (SPEC 7) that it keeps.
+        efforts: The values of `reasoning_effort`.
+        translations: By setting and value (None: not set): the value of the placeholder with the name of the setting. A
+            `reasoning_effort` that is not here is chosen in the session.
+        folders_in_session: Whether `additional_folders` are a parameter of the session.
+        media_types: Those of the attachments that it passes to its model unchanged.
+        inlines_files: Whether a block of type `image` may have any media type.
         credentials: Variables with a key or a login.
         needs_one_credential: Whether only the first of them that is set may reach the agent.
         secrets: Further variables with secrets.
@@ -34,6 +41,8 @@ class AgentRow:
             paths in it: the variable has the path of the file or folder.
         meta: `_meta` of `session/new`, `session/resume` and `session/load`.
         mode: The session mode in which the agent asks for permission; None: the agent begins in it.
+        tool_name: Where it tells the name of a tool, if not in a field of its own: a pattern for the id of the call, or
+            `title` for the first title.
         resumes: Whether an earlier session can be continued in a new process.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
         errors: Error types by a text in an error, in lower case, of the agent; the first that is found counts.
@@ -45,6 +54,12 @@ class AgentRow:
     argv: tuple[str, ...] = ()
     install_hint: str = "name its path in executor_config.command"
     required: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ("model", "show_reasoning", "access", "allowed_tools")
+    efforts: tuple[str, ...] = ()
+    translations: Mapping[str, Mapping[str | None, object]] = field(default_factory=dict)
+    folders_in_session: bool = False
+    media_types: tuple[str, ...] = ()
+    inlines_files: bool = False
     credentials: tuple[str, ...] = ()
     needs_one_credential: bool = True
     secrets: tuple[str, ...] = ()
@@ -53,6 +68,7 @@ class AgentRow:
     variables: Mapping[str, object] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     mode: str | None = None
+    tool_name: str = ""
     resumes: bool = False
     counts_turns: bool = False
     errors: Mapping[str, ErrorType] = field(default_factory=dict)
@@ -65,7 +81,7 @@ class AgentRow:
         return bool(self.argv)
 
     def takes(self, value: str) -> bool:
-        """Return whether the row passes on a value: `system_prompt`, `model` or `max_turns`."""
+        """Return whether the row passes on a value by a placeholder, such as `system_prompt` or `max_turns`."""
         return f"{{{value}" in f"{self.argv} {self.variables} {self.meta}"
 
 
@@ -83,12 +99,18 @@ _HTTP_ERRORS: Final = {
 }
 """Statuses and words that agents without an error code of their own write into their messages."""
 
+_ALL_COMMON: Final = ("model", "reasoning_effort", "show_reasoning", "access", "allowed_tools", "additional_folders")
+_IMAGES_AND_PDF: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
 _CLAUDE_CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 CLAUDE: Final = AgentRow(
     name="claude-acp",
     argv=("claude-agent-acp",),
     install_hint="npm install -g @agentclientprotocol/claude-agent-acp (Node 22 or newer)",
+    kept=_ALL_COMMON,
+    efforts=("low", "medium", "high", "xhigh", "max"),
+    folders_in_session=True,
+    media_types=_IMAGES_AND_PDF,
     credentials=_CLAUDE_CREDENTIALS,
     secrets=("ANTHROPIC_CUSTOM_HEADERS",),
     settings=(
@@ -117,6 +139,8 @@ CLAUDE: Final = AgentRow(
                 "strictMcpConfig": True,
                 "verbatimPrompts": True,  # `/command` and `@file` are text
                 "maxTurns": "{max_turns}",
+                "allowedTools": "{allowed_tools}",
+                "forwardSubagentText": True,
             }
         },
     },
@@ -142,10 +166,36 @@ _GEMINI_SETTINGS: Final = {
     "memory": {"enableManagedAutoMemory": False},
 }
 
+
+def _gemini_thinking(budget: int, level: str) -> list[dict[str, object]]:
+    """Return the overrides for one effort: a level, and for models before Gemini 3 a budget in tokens."""
+    of_all = {"match": {"isChatModel": True}, "thinkingConfig": {"thinkingLevel": level}}
+    of_older = {
+        "match": {"model": "chat-base-2.5"},
+        "thinkingConfig": {"thinkingLevel": None, "thinkingBudget": budget},
+    }
+    return [
+        {"match": one["match"], "modelConfig": {"generateContentConfig": {"thinkingConfig": one["thinkingConfig"]}}}
+        for one in (of_all, of_older)
+    ]
+
+
 GEMINI: Final = AgentRow(
     name="gemini",
     argv=("gemini", "--acp"),
     install_hint="npm install -g @google/gemini-cli (Node 20 or newer)",
+    kept=_ALL_COMMON,
+    efforts=("low", "medium", "high"),
+    translations={
+        "reasoning_effort": {
+            "low": _gemini_thinking(1024, "LOW"),
+            "medium": _gemini_thinking(8192, "MEDIUM"),
+            "high": _gemini_thinking(24576, "HIGH"),
+        }
+    },
+    media_types=("image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain", "audio/wav"),
+    inlines_files=True,
+    tool_name=r"(.+?)(?:__|-\d+-\d+$)",
     credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     settings=(
         *("GEMINI_MODEL", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION"),
@@ -154,7 +204,15 @@ GEMINI: Final = AgentRow(
     endpoints={"gemini": ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY")},
     variables={
         # It reads GEMINI_CLI_SYSTEM_SETTINGS_PATH only where the file and all folders above it are root's alone.
-        "GEMINI_CLI_HOME": {"home": {".gemini/settings.json": _GEMINI_SETTINGS}},
+        "GEMINI_CLI_HOME": {
+            "home": {
+                ".gemini/settings.json": {
+                    **_GEMINI_SETTINGS,
+                    "context": {"includeDirectories": "{additional_folders}"},
+                    "modelConfigs": {"customOverrides": "{reasoning_effort}"},
+                }
+            }
+        },
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
         "GEMINI_MODEL": "{model}",
         "GEMINI_SYSTEM_MD": "{system_prompt_file}",
@@ -168,6 +226,12 @@ OPENCODE: Final = AgentRow(
     name="opencode",
     argv=("opencode", "acp"),
     install_hint="npm install -g opencode-ai",
+    kept=_ALL_COMMON,
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    # A sub-agent's requests for permission do not reach the client, so with `all` it must not have any.
+    translations={"access": {None: "ask", "read": "ask", "edit": "ask", "all": "allow"}},
+    media_types=_IMAGES_AND_PDF,
+    tool_name="title",
     required=("model",),  # its own choice is a model of opencode.ai, whatever keys it has
     credentials=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"),
     needs_one_credential=False,  # each belongs to a provider, and the model names the provider
@@ -179,7 +243,7 @@ OPENCODE: Final = AgentRow(
             "share": "disabled",
             "model": "{model}",
             "small_model": "{model}",
-            "permission": "ask",
+            "permission": "{access}",
             "default_agent": "ao",
             "agent": {
                 "ao": {"mode": "primary", "prompt": "{{file:{system_prompt_file}}}"},
@@ -219,4 +283,10 @@ QWEN: Final = AgentRow(
     errors=_HTTP_ERRORS,
 )
 
-ANY: Final = AgentRow(name="acp", required=("command",), errors=_HTTP_ERRORS)
+ANY: Final = AgentRow(
+    name="acp",
+    required=("command",),
+    kept=("show_reasoning", "additional_folders"),
+    folders_in_session=True,
+    errors=_HTTP_ERRORS,
+)

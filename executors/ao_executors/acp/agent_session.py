@@ -3,14 +3,16 @@
 Leaving the block of `opened_session` ends the agent and everything that it has started.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ao_executors import VERSION
-from ao_executors.acp.agent_failures import failure_of_refusal, patience_of
+from ao_executors.acp.agent_attachments import attached_blocks
+from ao_executors.acp.agent_failures import failure_of_refusal, patience_of, unfit
 from ao_executors.acp.agent_rows import DEFAULT_START_SECONDS, AgentRow
 from ao_executors.acp.launch import Launch
 from ao_executors.acp.mcp_check import usable_servers
@@ -45,11 +47,13 @@ class AgentSession:
         peer: The connection to the agent.
         session_id: The agent's id of the session.
         preface: The text that precedes the first message; empty if none does.
+        attached: The content blocks that precede it.
     """
 
     peer: Peer
     session_id: str
     preface: str
+    attached: list[dict[str, Any]]
 
 
 @asynccontextmanager
@@ -62,8 +66,8 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
         take: Receives the agent's notifications until the session is open. A loaded session replays its messages then.
 
     Raises:
-        RunFailed: The agent cannot be started, is not logged in, differs from its row, or does not know the session; or
-            an MCP server is not available.
+        RunFailed: The agent cannot be started, is not logged in, differs from its row, does not know the session, or
+            cannot keep a setting; or an MCP server is not available.
     """
     async with temporary_folder("ao-acp-") as folder:
         launch = Launch.of(agent, task, Path(folder))
@@ -75,12 +79,16 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
                 peer.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
                 peer.take = take
                 opening = _Opening(agent, task, peer)
-                session_id, state = await _session_of(opening, launch, earlier)
+                capabilities = await _initialize(opening)
+                takes = as_object(capabilities.get("promptCapabilities"))
+                attached = await asyncio.to_thread(attached_blocks, agent, task, takes)
+                session_id, state = await _session_of(opening, launch, earlier, capabilities)
                 if earlier is None:
                     held.enter_context(occupy(f"acp {agent.name}", session_id))
                 task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
                 await _set_mode(opening, session_id, state)
-                yield AgentSession(peer, session_id, launch.preface if earlier is None else "")
+                await _set_effort(opening, session_id, state)
+                yield AgentSession(peer, session_id, launch.preface if earlier is None else "", attached)
 
 
 def _program(launch: Launch, task: Task) -> Program:
@@ -119,18 +127,29 @@ class _Opening:
         return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
 
 
-async def _session_of(opening: _Opening, launch: Launch, earlier: str | None) -> tuple[str, JsonDocument]:
-    """Return the id of a new session or of the `earlier` one, and its state."""
-    agent, task = opening.agent, opening.task
-    if task.invocation.limits.max_turns is not None and not agent.takes("max_turns"):
-        task.events.warn("limits.max_turns is not kept: the protocol does not tell how often the agent asks its model")
+async def _initialize(opening: _Opening) -> JsonDocument:
+    """Return the `agentCapabilities`."""
     told = await opening.ask("initialize", _INITIALIZE)
     if told.get("protocolVersion") != PROTOCOL_VERSION:
         version = told.get("protocolVersion")
         raise opening.differs(f"answers with protocolVersion {shown(version)}, and {PROTOCOL_VERSION} is expected")
-    capabilities = as_object(told.get("agentCapabilities"))
+    return as_object(told.get("agentCapabilities"))
+
+
+async def _session_of(
+    opening: _Opening, launch: Launch, earlier: str | None, capabilities: JsonDocument
+) -> tuple[str, JsonDocument]:
+    """Return the id of a new session or of the `earlier` one, and its state."""
+    agent, task = opening.agent, opening.task
+    if task.invocation.limits.max_turns is not None and not agent.takes("max_turns"):
+        task.events.warn("limits.max_turns is not kept: the protocol does not tell how often the agent asks its model")
     servers = await usable_servers(agent, task, as_object(capabilities.get("mcpCapabilities")))
     params: JsonDocument = {"cwd": str(task.project_dir), "mcpServers": servers}
+    folders = task.config.get("additional_folders")
+    if folders and agent.folders_in_session:
+        if as_object(capabilities.get("sessionCapabilities")).get("additionalDirectories") is None:
+            raise unfit("additional_folders", "the agent does not declare the capability additionalDirectories")
+        params["additionalDirectories"] = folders
     if launch.meta is not None:
         params["_meta"] = launch.meta
     continuing = _method_to_continue(capabilities)
@@ -161,14 +180,33 @@ async def _set_mode(opening: _Opening, session_id: str, state: JsonDocument) -> 
     if wanted is None:
         return
     modes = as_object(state.get("modes"))
-    options = state.get("configOptions")
-    option = next((one for one in objects_in(options) if one.get("category") == "mode"), {})
     if wanted in (one.get("id") for one in objects_in(modes.get("availableModes"))):
         if modes.get("currentModeId") != wanted:
             await opening.ask("session/set_mode", {"sessionId": session_id, "modeId": wanted})
-    elif wanted in (one.get("value") for one in objects_in(option.get("options"))):
-        if option.get("currentValue") != wanted:
-            params = {"sessionId": session_id, "configId": option.get("id"), "value": wanted}
-            await opening.ask("session/set_config_option", params)
-    else:
+    elif not await _choose(opening, session_id, _option(state, "mode"), wanted):
         raise opening.differs(f"has no session mode {wanted!r}")
+
+
+async def _set_effort(opening: _Opening, session_id: str, state: JsonDocument) -> None:
+    """Choose the configured `reasoning_effort` in the session, unless the row passes it on otherwise."""
+    wanted = opening.task.config.get("reasoning_effort")
+    if wanted is None or "reasoning_effort" in opening.agent.translations:
+        return
+    option = _option(state, "thought_level")
+    if not await _choose(opening, session_id, option, wanted):
+        offered = ", ".join(str(one.get("value")) for one in objects_in(option.get("options")))
+        raise unfit("reasoning_effort", f"the agent does not offer {wanted} for this model, but {offered or 'none'}")
+
+
+def _option(state: JsonDocument, category: str) -> JsonDocument:
+    return next((one for one in objects_in(state.get("configOptions")) if one.get("category") == category), {})
+
+
+async def _choose(opening: _Opening, session_id: str, option: JsonDocument, wanted: str) -> bool:
+    """Set an option of the session to a value; return False if it does not have the value."""
+    if wanted not in (one.get("value") for one in objects_in(option.get("options"))):
+        return False
+    if option.get("currentValue") != wanted:
+        params = {"sessionId": session_id, "configId": option.get("id"), "value": wanted}
+        await opening.ask("session/set_config_option", params)
+    return True

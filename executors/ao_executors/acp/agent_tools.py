@@ -4,9 +4,11 @@ An agent reports a call in cumulative updates, and may learn its input after it 
 when the input is known, when the call runs, or when a permission for it is asked.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ao_executors.acp.agent_messages import parent_of
 from ao_executors.core import Emitter
 from ao_executors.core.foreign_json import JsonDocument, as_object
 
@@ -15,8 +17,19 @@ _NAME_CHARACTERS: Final = 200
 
 
 @dataclass(slots=True)
-class _Call:
+class ToolCall:
+    """A tool call, as far as the agent has told it.
+
+    Args:
+        call_id: The agent's id of the call.
+        own_name: The tool's name, as the agent's row finds it; None if it does not.
+        known: The fields of the updates; of one with several values the last.
+        is_finished: Whether its end is written.
+        why_denied: Why it was not allowed.
+    """
+
     call_id: str
+    own_name: str | None = None
     known: JsonDocument = field(default_factory=dict)
     is_finished: bool = False
     why_denied: str | None = None
@@ -25,48 +38,71 @@ class _Call:
     def name(self) -> str:
         """The tool's own name if the agent gives it, else the kind of the tool. A title is a sentence for people."""
         meta = as_object(self.known.get("_meta"))
-        named = [self.known.get("name"), meta.get("toolName")]
+        named = [self.own_name, self.known.get("name"), meta.get("toolName")]
         named += [as_object(part).get("toolName") for part in meta.values()]
         given = [*named, self.known.get("kind"), self.known.get("title"), "tool"]
         return next(str(name) for name in given if name)[:_NAME_CHARACTERS]
 
     @property
     def tool_input(self) -> Any:  # noqa: ANN401  # any JSON
+        """The input; its title, if that is not told."""
         title = self.known.get("title")
         return self.known.get("rawInput") or ({"title": title} if title else None)
 
     @property
     def output(self) -> Any:  # noqa: ANN401  # any JSON
+        """The output; None if none is told."""
         texts = self.texts
         return self.known.get("rawOutput") if self.known.get("rawOutput") is not None else "\n".join(texts) or None
 
     @property
     def texts(self) -> list[str]:
+        """The texts in the content of the call."""
         blocks = self.known.get("content")
         contents = [as_object(as_object(block).get("content")) for block in blocks] if isinstance(blocks, list) else []
         return [content["text"] for content in contents if isinstance(content.get("text"), str)]
 
 
 class AgentTools:
-    """The tool calls of a run."""
+    """The tool calls of a run.
 
-    def __init__(self, events: Emitter) -> None:
+    Args:
+        events: The emitter of the run.
+        where_named: `AgentRow.tool_name`.
+    """
+
+    def __init__(self, events: Emitter, where_named: str = "") -> None:
         self.last_denial: str | None = None
         """Why the last call of the run that was denied was denied."""
         self.is_cancelled = False
         """True once the turn is cancelled: what fails then was cancelled."""
         self._events = events
-        self._calls: dict[str, _Call] = {}
+        self._where_named = where_named
+        self._calls: dict[str, ToolCall] = {}
 
-    def take(self, update: JsonDocument) -> None:
-        """Take a `tool_call`, a `tool_call_update`, or the call in a permission request."""
+    def take(self, update: JsonDocument) -> ToolCall | None:
+        """Take a `tool_call`, a `tool_call_update`, or the call in a permission request; return the call, if known."""
         call_id = update.get("toolCallId")
         if not isinstance(call_id, str) or not call_id:
-            return
-        call = self._calls.setdefault(call_id, _Call(call_id))
-        if call.is_finished:
-            return
-        call.known |= {name: value for name, value in update.items() if value not in (None, {}, [], "")}
+            return None
+        if call_id not in self._calls:
+            self._calls[call_id] = ToolCall(call_id, self._name_in(update))
+        call = self._calls[call_id]
+        if not call.is_finished:
+            self._take(call, update)
+        return call
+
+    def _name_in(self, update: JsonDocument) -> str | None:
+        if self._where_named == "title":
+            return str(update.get("title") or "") or None
+        found = re.match(self._where_named, str(update["toolCallId"])) if self._where_named else None
+        return found and found[1]
+
+    def _take(self, call: ToolCall, update: JsonDocument) -> None:
+        told = {name: value for name, value in update.items() if value not in (None, {}, [], "")}
+        if told.get("kind") == "other":  # OpenCode asks so about a folder, for a call whose kind it has told
+            told["kind"] = call.known.get("kind", "other")
+        call.known |= told
         status = call.known.get("status")
         if call.known.get("rawInput") or status in _BEGUN:
             self._start(call)
@@ -81,11 +117,6 @@ class AgentTools:
         if call := self._calls.get(str(call_id)):
             self._start(call)
 
-    def input_of(self, call_id: object) -> object:
-        """Return the input of a call as far as it is known."""
-        call = self._calls.get(str(call_id))
-        return call.tool_input if call else None
-
     def deny(self, call_id: object, reason: str) -> None:
         """Record that a call is not allowed, so that its end is `denied`. The agent may report no end of it."""
         self.last_denial = reason
@@ -94,17 +125,17 @@ class AgentTools:
 
     def close(self, status: str, reason: str) -> None:
         """End the calls of a turn that has ended: those that were denied, and others with `status`."""
-        for call in self._calls.values():
+        for call in reversed(list(self._calls.values())):  # a part ends before its call
             if not call.is_finished:
                 self._start(call)
                 if call.why_denied is None and status == "failed":
                     self._events.warn(f"{call.name}: {reason}: {call.tool_input}"[:1000])
                 self._finish(call, status, error=reason)
 
-    def _start(self, call: _Call) -> None:
-        self._events.start_tool(call.call_id, call.name, call.tool_input)
+    def _start(self, call: ToolCall) -> None:
+        self._events.start_tool(call.call_id, call.name, call.tool_input, parent_of(call.known))
 
-    def _finish(self, call: _Call, status: str, **outcome: object) -> None:
+    def _finish(self, call: ToolCall, status: str, **outcome: object) -> None:
         call.is_finished = True
         if call.why_denied is not None:
             status, outcome = "denied", {"error": call.why_denied}

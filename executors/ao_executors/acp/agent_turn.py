@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from ao_executors.acp.agent_failures import failure_of_refusal, patience_of
-from ao_executors.acp.agent_messages import AgentMessages
+from ao_executors.acp.agent_messages import AgentMessages, parent_of
 from ao_executors.acp.agent_permissions import CANCELLED, AgentPermissions
 from ao_executors.acp.agent_rows import DEFAULT_IDLE_SECONDS, AgentRow
 from ao_executors.acp.agent_session import AgentSession, opened_session
@@ -50,10 +50,11 @@ class AgentConversation:
         self._session = session
         self._usage = usage
         holds_back, streams = task.contract is not None, config.get("streaming", True)
-        self._messages = AgentMessages(task.events, holds_back=holds_back, streams=streams)
-        self._tools = AgentTools(task.events)
-        self._permissions = AgentPermissions(task, self._tools)
-        self._preface = session.preface
+        shows = config.get("show_reasoning", True)
+        self._messages = AgentMessages(task.events, holds_back=holds_back, streams=streams, shows_reasoning=shows)
+        self._tools = AgentTools(task.events, agent.tool_name)
+        self._permissions = AgentPermissions(agent, task, self._tools)
+        self._preface, self._attached = session.preface, session.attached
 
     async def ask(self, text: str) -> Answer:
         """Send a prompt and wait for the end of the turn.
@@ -61,8 +62,8 @@ class AgentConversation:
         Raises:
             RunFailed: The turn ended without an answer.
         """
-        prompt = [{"type": "text", "text": f"{self._preface}{text}"}]
-        self._preface = ""
+        prompt = [*self._attached, {"type": "text", "text": f"{self._preface}{text}"}]
+        self._preface, self._attached = "", []
         self._messages.begin_turn()
         self._usage.begin()
         peer = self._session.peer
@@ -75,6 +76,7 @@ class AgentConversation:
         finally:  # a turn that failed has used something, too
             if self._usage.is_known:
                 self._task.events.emit(Usage(**self._usage.figures().model_dump()))
+        self._messages.end_parts()
         self._tools.close("failed", "the turn ended, and the agent did not report the end of the call")
         answer = self._messages.end(end_of_turn(response))
         if not answer.text and self._tools.last_denial is not None:  # some agents end a turn like this
@@ -118,20 +120,28 @@ class AgentConversation:
     async def _reply(self, method: str, params: JsonDocument) -> JsonDocument | None:
         if method != "session/request_permission":
             return None
-        self._messages.end_message()
+        self._take_call(as_object(params.get("toolCall")))
         return await self._permissions.answer(params)
 
     def _take_update(self, update: JsonDocument) -> None:
         match update.get("sessionUpdate"):
-            case "agent_message_chunk":
+            case "agent_message_chunk" | "agent_thought_chunk" as kind:
                 self._usage.take_update(update)
-                self._messages.add_chunk(update)
+                self._tools.start(parent_of(update))
+                self._messages.add_chunk(update, is_reasoning=kind == "agent_thought_chunk")
             case "tool_call" | "tool_call_update":
-                self._messages.end_message()
-                self._tools.take(update)
+                self._take_call(update)
             case "usage_update":
                 self._usage.take_update(update)
                 self._keep_budget()
+
+    def _take_call(self, update: JsonDocument) -> None:
+        """Take what is told about a tool call: it follows the message before, and its end those in it."""
+        self._messages.end_message(parent_of(update))
+        if update.get("status") in ("completed", "failed"):
+            self._messages.end_message(str(update.get("toolCallId")))
+        self._tools.start(parent_of(update))
+        self._tools.take(update)
 
     def _keep_budget(self) -> None:
         """End the run if it costs more than `limits.max_cost_usd`. Some agents do not tell the cost."""

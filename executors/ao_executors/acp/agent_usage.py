@@ -11,6 +11,7 @@ _TOKENS: Final = {
     "output_tokens": ("outputTokens", "output_tokens"),
     "cache_read_input_tokens": ("cachedReadTokens", "cachedInputTokens"),
     "cache_creation_input_tokens": ("cachedWriteTokens",),
+    "reasoning_tokens": ("thoughtTokens",),
 }
 """The names in the protocol's `usage`, and in the `_meta.quota` of Claude's agent and Gemini's CLI."""
 _DOLLARS: Final = "USD"
@@ -81,4 +82,8 @@ def _counts(given: JsonDocument) -> dict[str, int]:
     found: dict[str, Any] = {}
     for name, spellings in _TOKENS.items():
         found[name] = next((given[spelling] for spelling in spellings if spelling in given), None)
-    return {name: count for name, count in found.items() if type(count) is int and 0 <= count <= MAX_SAFE_INTEGER}
+    counts = {name: count for name, count in found.items() if type(count) is int and 0 <= count <= MAX_SAFE_INTEGER}
+    # Some agents count thoughts as part of the output, others, such as OpenCode, beside it, as their total shows.
+    if sum(counts.values()) == given.get("totalTokens") and "output_tokens" in counts:
+        counts["output_tokens"] += counts.get("reasoning_tokens", 0)
+    return counts

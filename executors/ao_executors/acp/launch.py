@@ -1,8 +1,8 @@
 """Build the command line, the environment and the `_meta` of an agent from its row, the configuration and the run.
 
-Placeholders in a row: `{system_prompt}`, `{system_prompt_file}`, `{model}`, `{max_turns}`, `{folder}`, which is removed
-after the run, and the name of a variable of the executor. A text with a placeholder that has no value is left out, with
-its key. `{{` is a brace.
+Placeholders in a row: `{system_prompt}`, `{system_prompt_file}`, `{max_turns}`, `{folder}`, which is removed after the
+run, `{model}`, `{allowed_tools}`, `{additional_folders}`, a setting that the row translates, and the name of a variable
+of the executor. A text with a placeholder that has no value is left out, with its key. `{{` is a brace.
 """
 
 import json
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ao_executors.acp.agent_failures import unfit
 from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import Task
 from ao_executors.core.executor import refused
@@ -24,6 +25,7 @@ _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 _INHERITED: Final = re.compile(r"npm_|NPM_CONFIG_|CLAUDECODE$|CLAUDE_CODE_ENTRYPOINT$")
 """Variables of a program around the executor that change what an agent does: npx, or a Claude CLI that it runs in."""
 _FIRST_MESSAGE: Final = "first_message"
+_TWO_DECIDE: Final = "in a mode of its own the agent decides what needs no question; leave out mode or access"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,14 @@ class Launch:
             RunFailed: The program is missing, or the agent cannot be given what the run demands.
         """
         config = task.config
+        if "mode" in config and "access" in config:
+            raise unfit("mode", _TWO_DECIDE)
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
         limits = task.invocation.limits
-        values |= {"folder": str(folder), "max_turns": limits.max_turns, "model": config.get("model")}
+        values |= {name: config.get(name) for name in ("model", "allowed_tools", "additional_folders")}
+        values |= {name: by_value.get(config.get(name)) for name, by_value in agent.translations.items()}
+        values |= {"folder": str(folder), "max_turns": limits.max_turns}
         if task.system_prompt and agent.takes("system_prompt"):
             file = folder / "system-prompt.md"
             file.write_text(task.system_prompt, encoding="utf-8", errors="replace")
