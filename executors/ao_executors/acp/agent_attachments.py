@@ -32,8 +32,8 @@ def attached_blocks(agent: AgentRow, task: Task, agent_takes: JsonDocument) -> l
     missing = [media_type for media_type, kind in kinds.items() if agent_takes.get(_CAPABILITIES[kind]) is not True]
     if missing:
         message = f"the agent takes no attachments of the type {' or '.join(missing)}; install the documented version"
-        details = {"missing": [f"{ATTACHMENTS_FEATURE}:{media_type}" for media_type in missing]}
-        raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, details)
+        named = [f"{ATTACHMENTS_FEATURE}:{media_type}" for media_type in missing]
+        raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": named})
     return [_block(kinds[one.media_type], one) for one in task.attachments]
 
 

@@ -41,8 +41,7 @@ class AgentRow:
             paths in it: the variable has the path of the file or folder.
         meta: `_meta` of `session/new`, `session/resume` and `session/load`.
         mode: The session mode in which the agent asks for permission; None: the agent begins in it.
-        tool_name: Where it tells the name of a tool, if not in a field of its own: a pattern for the id of the call, or
-            `title` for the first title.
+        tool_name: A field of the first update of a tool call, and a pattern with the tool's own name in it.
         resumes: Whether an earlier session can be continued in a new process.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
         errors: Error types by a text in an error, in lower case, of the agent; the first that is found counts.
@@ -68,7 +67,7 @@ class AgentRow:
     variables: Mapping[str, object] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     mode: str | None = None
-    tool_name: str = ""
+    tool_name: tuple[str, str] = ("name", "(.+)")
     resumes: bool = False
     counts_turns: bool = False
     errors: Mapping[str, ErrorType] = field(default_factory=dict)
@@ -169,33 +168,30 @@ _GEMINI_SETTINGS: Final = {
 
 def _gemini_thinking(budget: int, level: str) -> list[dict[str, object]]:
     """Return the overrides for one effort: a level, and for models before Gemini 3 a budget in tokens."""
-    of_all = {"match": {"isChatModel": True}, "thinkingConfig": {"thinkingLevel": level}}
-    of_older = {
-        "match": {"model": "chat-base-2.5"},
-        "thinkingConfig": {"thinkingLevel": None, "thinkingBudget": budget},
-    }
+    thinking = {"thinkingLevel": level}
+    older = {"thinkingLevel": None, "thinkingBudget": budget}
     return [
-        {"match": one["match"], "modelConfig": {"generateContentConfig": {"thinkingConfig": one["thinkingConfig"]}}}
-        for one in (of_all, of_older)
+        {"match": match, "modelConfig": {"generateContentConfig": {"thinkingConfig": config}}}
+        for match, config in (({"isChatModel": True}, thinking), ({"model": "chat-base-2.5"}, older))
     ]
 
+
+_GEMINI_EFFORTS: Final = {
+    "low": _gemini_thinking(1024, "LOW"),
+    "medium": _gemini_thinking(8192, "MEDIUM"),
+    "high": _gemini_thinking(24576, "HIGH"),
+}
 
 GEMINI: Final = AgentRow(
     name="gemini",
     argv=("gemini", "--acp"),
     install_hint="npm install -g @google/gemini-cli (Node 20 or newer)",
     kept=_ALL_COMMON,
-    efforts=("low", "medium", "high"),
-    translations={
-        "reasoning_effort": {
-            "low": _gemini_thinking(1024, "LOW"),
-            "medium": _gemini_thinking(8192, "MEDIUM"),
-            "high": _gemini_thinking(24576, "HIGH"),
-        }
-    },
+    efforts=tuple(_GEMINI_EFFORTS),
+    translations={"reasoning_effort": _GEMINI_EFFORTS},
     media_types=("image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain", "audio/wav"),
     inlines_files=True,
-    tool_name=r"(.+?)(?:__|-\d+-\d+$)",
+    tool_name=("toolCallId", r"(.+?)(?:__|-\d+-\d+$)"),
     credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     settings=(
         *("GEMINI_MODEL", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION"),
@@ -231,7 +227,7 @@ OPENCODE: Final = AgentRow(
     # A sub-agent's requests for permission do not reach the client, so with `all` it must not have any.
     translations={"access": {None: "ask", "read": "ask", "edit": "ask", "all": "allow"}},
     media_types=_IMAGES_AND_PDF,
-    tool_name="title",
+    tool_name=("title", "(.+)"),
     required=("model",),  # its own choice is a model of opencode.ai, whatever keys it has
     credentials=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"),
     needs_one_credential=False,  # each belongs to a provider, and the model names the provider

@@ -71,7 +71,7 @@ class AgentTools:
         where_named: `AgentRow.tool_name`.
     """
 
-    def __init__(self, events: Emitter, where_named: str = "") -> None:
+    def __init__(self, events: Emitter, where_named: tuple[str, str]) -> None:
         self.last_denial: str | None = None
         """Why the last call of the run that was denied was denied."""
         self.is_cancelled = False
@@ -86,17 +86,13 @@ class AgentTools:
         if not isinstance(call_id, str) or not call_id:
             return None
         if call_id not in self._calls:
-            self._calls[call_id] = ToolCall(call_id, self._name_in(update))
+            field_name, pattern = self._where_named
+            found = re.match(pattern, str(update.get(field_name) or ""))
+            self._calls[call_id] = ToolCall(call_id, found and found[1])
         call = self._calls[call_id]
         if not call.is_finished:
             self._take(call, update)
         return call
-
-    def _name_in(self, update: JsonDocument) -> str | None:
-        if self._where_named == "title":
-            return str(update.get("title") or "") or None
-        found = re.match(self._where_named, str(update["toolCallId"])) if self._where_named else None
-        return found and found[1]
 
     def _take(self, call: ToolCall, update: JsonDocument) -> None:
         told = {name: value for name, value in update.items() if value not in (None, {}, [], "")}

@@ -2,6 +2,8 @@
 
 usage: scripted_agent.py TRAP...          several traps play together; see `TURNS`, `result_of` and `main`
 
+Of a trap with a colon, what follows is its JSON, read by `given`.
+
 It writes what it receives to `received.jsonl` in its working directory, one line each.
 """
 
@@ -22,6 +24,8 @@ OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "no", "name": "No", "kind": "reject_once"},
 ]
+EFFORT = {"id": "effort", "category": "thought_level", "type": "select", "currentValue": "high"}
+EFFORTS = [{"value": "high", "name": "High"}, {"value": "low", "name": "Low"}]
 CALL = {"toolCallId": "call_1", "name": "shell", "title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"}}
 
 
@@ -32,6 +36,15 @@ def send(**message: Any) -> None:
 
 def update(kind: str, /, **fields: Any) -> None:
     send(method="session/update", params={"sessionId": SESSION, "update": {"sessionUpdate": kind, **fields}})
+
+
+def given(trap: str, default: Any) -> Any:
+    found = next((one for one in TRAPS if one.startswith(f"{trap}:")), None)
+    return default if found is None else json.loads(found.partition(":")[2])
+
+
+def think(text: str, **fields: Any) -> None:
+    update("agent_thought_chunk", content={"type": "text", "text": text}, **fields)
 
 
 def say(text: str, **fields: Any) -> None:
@@ -53,11 +66,11 @@ def await_cancel() -> None:
         pass
 
 
-def ask_permission(options: list[dict[str, str]]) -> Any:
+def ask_permission(options: list[dict[str, str]], call: dict[str, Any] = CALL) -> Any:
     send(
         id="p1",
         method="session/request_permission",
-        params={"sessionId": SESSION, "toolCall": CALL, "options": options},
+        params={"sessionId": SESSION, "toolCall": call, "options": options},
     )
     while (answer := receive()).get("id") != "p1":
         pass
@@ -105,6 +118,43 @@ def asks_without_reject(text: str) -> Any:
     return asks(text, OPTIONS[:2])
 
 
+def asks_for(_text: str) -> Any:
+    update("tool_call", **CALL | given("first", {}) | {"rawInput": {}, "status": "pending"})
+    say(ask_permission(OPTIONS, CALL | given("call", {})).get("optionId", "cancelled"))
+
+
+def thinks(_text: str) -> Any:
+    for piece in ("Two or ", "", "three?"):
+        think(piece, messageId="m1")
+    say("Let me ", messageId="m1")
+    think("Aside.", messageId="m1")
+    say("look.", messageId="m1")
+    update("tool_call", **CALL, status="in_progress")
+    update("tool_call_update", toolCallId="call_1", status="completed")
+    think("Three.")
+    say('{"n": 3}')
+
+
+def delegates(_text: str) -> Any:
+    """Two sub-agents work at the same time, and one of them leaves a tool open."""
+    claude = {"_meta": {"claudeCode": {"parentToolUseId": "task_1"}}}
+    qwen = {"_meta": {"parentToolCallId": "task_2", "subagentType": "any"}}
+    say("I ask two.")
+    for task in ("task_1", "task_2"):
+        update("tool_call", toolCallId=task, name="Task", kind="think", title="Task", rawInput={}, status="pending")
+    think("First thinks.", **claude)
+    say("First ", **claude)
+    say("Second ", **qwen)
+    think("Second thinks.", **qwen)
+    say("says.", **claude)
+    update("tool_call", **CALL, **claude, status="in_progress")
+    say("answers.", **qwen)
+    update("tool_call_update", toolCallId="task_2", status="completed", rawOutput="done")
+    say("Late.", **qwen)
+    update("tool_call_update", toolCallId="task_1", status="completed", rawOutput="done")
+    say("Both are done.")
+
+
 def leaves_a_tool_open(_text: str) -> Any:
     say("Let me look.")
     update("tool_call", **CALL)
@@ -138,7 +188,7 @@ def says_in_pieces(_text: str) -> Any:
 
 TURNS = (
     *(prints_text, reads_a_file, falls_silent, never_ends_its_turn, asks_and_waits, asks, asks_without_reject),
-    *(leaves_a_tool_open, dies, answers_a_contract_late, counts, says_in_pieces),
+    *(asks_for, thinks, delegates, leaves_a_tool_open, dies, answers_a_contract_late, counts, says_in_pieces),
 )
 
 
@@ -161,13 +211,14 @@ def result_of(message: dict[str, Any]) -> Any:
         case "initialize":
             if "never_starts" in TRAPS:
                 time.sleep(1e6)
-            capabilities = {} if "cannot_resume" in TRAPS else CAPABILITIES
+            capabilities: dict[str, Any] = {} if "cannot_resume" in TRAPS else CAPABILITIES
             if "loads" in TRAPS:
                 capabilities = {"loadSession": True}
+            capabilities |= given("can", {})
             version = 2 if "is_version_2" in TRAPS else params["protocolVersion"]
             return {"protocolVersion": version, "agentCapabilities": capabilities}
         case "session/new":
-            return {"sessionId": SESSION, "modes": MODES}
+            return {"sessionId": SESSION, "modes": MODES, "configOptions": [EFFORT | {"options": EFFORTS}]}
         case "session/resume":
             return {"modes": MODES}
         case "session/load":
@@ -176,7 +227,7 @@ def result_of(message: dict[str, Any]) -> Any:
             update("usage_update", used=1, size=9, cost={"amount": 2.0, "currency": "USD"})
             return None if "answers_null" in TRAPS else {"modes": MODES}
         case "session/prompt":
-            return prompt(params["prompt"][0]["text"])
+            return prompt(params["prompt"][-1]["text"])
         case _:
             return {}
 

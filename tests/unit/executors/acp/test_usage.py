@@ -54,3 +54,15 @@ def test_what_is_no_figure_is_left_out(given: dict[str, Any]) -> None:
     usage.take_response(given)
 
     assert not usage.is_known
+
+
+@pytest.mark.parametrize(
+    ("total", "output"), [(40, 30), (47, 37), (None, 30)], ids=["part of the output", "beside the output", "unknown"]
+)
+def test_reasoning_is_a_part_of_the_output(total: int | None, output: int) -> None:
+    usage = RunUsage(counts_turns=True, is_new=True)
+    usage.begin()
+    given = {"inputTokens": 10, "outputTokens": 30, "thoughtTokens": 7, "totalTokens": total}
+    usage.take_response({"usage": given})
+
+    assert (usage.figures().output_tokens, usage.figures().reasoning_tokens) == (output, 7)
