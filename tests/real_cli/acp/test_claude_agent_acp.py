@@ -71,9 +71,7 @@ def test_a_denied_tool_does_nothing_and_is_visible(start_model: StartModel, tmp_
 def test_a_cancelled_run_leaves_no_process(start_model: StartModel, tmp_path: Path) -> None:
     mark = uuid4().hex
     model = start_model(call("touch begun; tail -f /dev/null"), satisfied=False)
-    document = invocation(
-        project_dir=str(tmp_path), executor_config={"permissions": "allow"}, control={"stdin": "open"}
-    )
+    document = invocation(project_dir=str(tmp_path), executor_config={"access": "all"}, control={"stdin": "open"})
     with ExecutorProcess(EXECUTOR, env=environment(model.url, tmp_path, mark)) as executor:
         executor.write_line(document)
         wait_until((tmp_path / "begun").exists)
