@@ -35,6 +35,8 @@ class AgentRow:
         needs_one_credential: Whether only the first of them that is set may reach the agent.
         secrets: Further variables with secrets.
         settings: Variables that are not secrets.
+        providers: By credential, the provider whose name and a slash precede a model's name without a slash. The first
+            credential that is set counts.
         endpoints: By kind of API: the variable with its address, and the one with its key.
         variables: Variables for the agent. Those with a placeholder without a value are left out. An object becomes
             JSON; the content of the key `file` becomes a file, and that of `home` the files of a folder, by their
@@ -55,7 +57,7 @@ class AgentRow:
     required: tuple[str, ...] = ()
     kept: tuple[str, ...] = ("model", "show_reasoning", "access", "allowed_tools")
     efforts: tuple[str, ...] = ()
-    translations: Mapping[str, Mapping[str | None, object]] = field(default_factory=dict)
+    translations: Mapping[str, Mapping[str | bool | None, object]] = field(default_factory=dict)
     folders_in_session: bool = False
     media_types: tuple[str, ...] = ()
     inlines_files: bool = False
@@ -63,6 +65,7 @@ class AgentRow:
     needs_one_credential: bool = True
     secrets: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    providers: Mapping[str, str] = field(default_factory=dict)
     endpoints: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     variables: Mapping[str, object] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -108,6 +111,7 @@ CLAUDE: Final = AgentRow(
     install_hint="npm install -g @agentclientprotocol/claude-agent-acp (Node 22 or newer)",
     kept=_ALL_COMMON,
     efforts=("low", "medium", "high", "xhigh", "max"),
+    translations={"show_reasoning": {None: "summarized", True: "summarized"}},
     folders_in_session=True,
     media_types=_IMAGES_AND_PDF,
     credentials=_CLAUDE_CREDENTIALS,
@@ -122,6 +126,7 @@ CLAUDE: Final = AgentRow(
         "CLAUDE_AGENT_ACP_PROTOCOL": "v1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_THINKING_DISPLAY": "{show_reasoning}",  # without it, models write no text of it
         "CLAUDE_CODE_TMPDIR": "{folder}",
         # The text in this file precedes every command of the Bash tool, which inherits the CLI's environment.
         "CLAUDE_ENV_FILE": {"file": f"unset {' '.join(_CLAUDE_CREDENTIALS)} ANTHROPIC_CUSTOM_HEADERS\n"},
@@ -218,6 +223,12 @@ GEMINI: Final = AgentRow(
     errors=_HTTP_ERRORS,
 )
 
+_OPENCODE_PROVIDERS: Final = {
+    "ANTHROPIC_API_KEY": "anthropic",
+    "OPENAI_API_KEY": "openai",
+    "OPENCODE_API_KEY": "opencode",
+}
+
 OPENCODE: Final = AgentRow(
     name="opencode",
     argv=("opencode", "acp"),
@@ -229,8 +240,9 @@ OPENCODE: Final = AgentRow(
     media_types=_IMAGES_AND_PDF,
     tool_name=("title", "(.+)"),
     required=("model",),  # its own choice is a model of opencode.ai, whatever keys it has
-    credentials=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"),
+    credentials=tuple(_OPENCODE_PROVIDERS),
     needs_one_credential=False,  # each belongs to a provider, and the model names the provider
+    providers=_OPENCODE_PROVIDERS,
     settings=("ANTHROPIC_BASE_URL", "XDG_CONFIG_HOME", "XDG_DATA_HOME", *_PROXIES),
     endpoints={"anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")},
     variables={

@@ -62,9 +62,10 @@ class Launch:
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
         limits = task.invocation.limits
-        values |= {name: config.get(name) for name in ("model", "allowed_tools", "additional_folders")}
+        values |= {name: config.get(name) for name in ("allowed_tools", "additional_folders")}
         values |= {name: by_value.get(config.get(name)) for name, by_value in agent.translations.items()}
-        values |= {"folder": str(folder), "max_turns": limits.max_turns}
+        model = named_with_provider(agent, config.get("model"), os.environ)
+        values |= {"folder": str(folder), "max_turns": limits.max_turns, "model": model}
         if task.system_prompt and agent.takes("system_prompt"):
             file = folder / "system-prompt.md"
             file.write_text(task.system_prompt, encoding="utf-8", errors="replace")
@@ -90,6 +91,12 @@ def _preface(agent: AgentRow, task: Task) -> str:
         )
         raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["system_prompt"]})
     return f"{task.system_prompt}\n\n"
+
+
+def named_with_provider(agent: AgentRow, model: str | None, environ: Mapping[str, str]) -> str | None:
+    """Return the name of a model as the agent wants it: for some, that of the provider precedes it."""
+    provider = next((one for credential, one in agent.providers.items() if environ.get(credential)), None)
+    return f"{provider}/{model}" if model and provider and "/" not in model else model
 
 
 def inherited_environment(agent: AgentRow, environ: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 
 from ao_executors.acp.acp_executors import executor_for
 from ao_executors.acp.agent_rows import ANY, CLAUDE, GEMINI, OPENCODE, QWEN, AgentRow
-from ao_executors.acp.launch import filled, inherited_environment
+from ao_executors.acp.launch import filled, inherited_environment, named_with_provider
 from ao_protocol.documents import OutputSchemaCapability
 
 ROWS = [pytest.param(row, id=row.name) for row in (ANY, CLAUDE, GEMINI, OPENCODE, QWEN)]
@@ -55,3 +55,21 @@ def test_one_credential_reaches_an_agent_unless_each_belongs_to_a_provider() -> 
 
     assert inherited_environment(CLAUDE, both).keys() == {"ANTHROPIC_API_KEY", "OPENAI_API_KEY"}
     assert inherited_environment(OPENCODE, both).keys() == both.keys() - {"npm_lifecycle"}
+
+
+@pytest.mark.parametrize(
+    ("row", "model", "credentials", "named"),
+    [
+        (OPENCODE, "gpt-5", ["OPENAI_API_KEY"], "openai/gpt-5"),
+        (OPENCODE, "claude-opus-4-6", ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"], "anthropic/claude-opus-4-6"),
+        (OPENCODE, "google/gemini-3", ["OPENAI_API_KEY"], "google/gemini-3"),
+        (OPENCODE, "gpt-5", [], "gpt-5"),
+        (CLAUDE, "opus", ["ANTHROPIC_API_KEY"], "opus"),
+        (CLAUDE, None, ["ANTHROPIC_API_KEY"], None),
+    ],
+    ids=["one key", "two keys", "a provider is named", "no key", "one provider", "no model"],
+)
+def test_the_first_key_says_whose_a_model_is(
+    row: AgentRow, model: str | None, credentials: list[str], named: str | None
+) -> None:
+    assert named_with_provider(row, model, dict.fromkeys(credentials, "key")) == named
