@@ -24,7 +24,13 @@ def _why_strace_cannot_run() -> str:
 
 _NO_STRACE: Final = _why_strace_cannot_run()
 
-needs_claude_agent = pytest.mark.skipif(
-    shutil.which("claude-agent-acp") is None, reason="claude-agent-acp is not on PATH; .ci/toolchains installs it"
-)
+
+def _needs(program: str) -> pytest.MarkDecorator:
+    reason = f"{program} is not on PATH; .ci/toolchains installs it"
+    return pytest.mark.skipif(shutil.which(program) is None, reason=reason)
+
+
+needs_claude_agent = _needs("claude-agent-acp")
+needs_gemini = _needs("gemini")
+needs_opencode = _needs("opencode")
 needs_strace = pytest.mark.skipif(bool(_NO_STRACE), reason=_NO_STRACE or "it can run")
