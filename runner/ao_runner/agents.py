@@ -5,15 +5,16 @@ Runs are stored like those of `ao run`, for `ao sessions`, `ao events` and `ao r
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, TypeAlias
 
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
+from ao_protocol.attachments import Attachment
 from ao_protocol.contracts import demand_of
 from ao_protocol.events import Event, Failure, Terminal
 from ao_protocol.wire import JsonObject
@@ -25,6 +26,7 @@ from ao_runner.named_schemas.from_models import schema_of_class
 from ao_runner.processes.containment import probe
 from ao_runner.profiles import Profile, load_profile, with_whole_path
 from ao_runner.run_events import Relayed
+from ao_runner.runs.attaching import attachment_of
 from ao_runner.runs.journal import NeverFull, StoredJournal, paused_profiles
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.run import perform_single_run, request_here
@@ -34,9 +36,10 @@ from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import CallerTerms
 from ao_runner.store.sqlite_store import SqliteStore
 
-__all__ = ["Agent", "AgentFailed", "Answer", "Event"]
+__all__ = ["Agent", "AgentFailed", "Answer", "Attachment", "Event"]
 
 Value = TypeVar("Value", default=JsonValue)
+Attachable: TypeAlias = Path | str | Attachment
 
 INLINE: Final = Path("blueprint")
 """The name in errors of a blueprint without a file."""
@@ -104,6 +107,7 @@ class Agent(CallerTerms, Generic[Value]):
         prompt: str | None = None,
         *,
         parameters: Mapping[str, JsonValue] | None = None,
+        attachments: Sequence[Attachable] = (),
         on_event: Callable[[Event], None] | None = None,
     ) -> Answer[Value]:
         """Run the agent and wait for its answer, like `run_async`. Ctrl-C stops the agent first.
@@ -111,13 +115,14 @@ class Agent(CallerTerms, Generic[Value]):
         Raises:
             RuntimeError: An event loop runs in this thread; await `run_async` there.
         """
-        return asyncio.run(self.run_async(prompt, parameters=parameters, on_event=on_event))
+        return asyncio.run(self.run_async(prompt, parameters=parameters, attachments=attachments, on_event=on_event))
 
     async def run_async(
         self,
         prompt: str | None = None,
         *,
         parameters: Mapping[str, JsonValue] | None = None,
+        attachments: Sequence[Attachable] = (),
         on_event: Callable[[Event], None] | None = None,
     ) -> Answer[Value]:
         """Run the agent and return its answer. If the task is cancelled, the agent is stopped first.
@@ -125,6 +130,7 @@ class Agent(CallerTerms, Generic[Value]):
         Args:
             prompt: The prompt; the same as `prompt` in `parameters`.
             parameters: The parameters of the run.
+            attachments: Files beside the prompt: paths, whose suffixes say their media types, or attachments.
             on_event: Called with each event after it is stored. It must not block.
 
         Raises:
@@ -136,7 +142,8 @@ class Agent(CallerTerms, Generic[Value]):
         given: Any = dict(parameters) if isinstance(parameters, Mapping) else parameters or {}
         given = given if prompt is None else {**given, "prompt": prompt}
         home = self._home()
-        asked, profile = self._asked(given, home)
+        attached = [attachment_of(Path(one)) if isinstance(one, Path | str) else one for one in attachments]
+        asked, profile = self._asked(given, attached, home)
         with (
             SqliteStore(home) as store,
             own_runs(home) as owner,
@@ -168,7 +175,7 @@ class Agent(CallerTerms, Generic[Value]):
             raise TypeError(f"answer: found {self.answer!r}, expected a class derived from pydantic.BaseModel")
         return self.answer
 
-    def _asked(self, parameters: JsonObject, home: Path) -> tuple[NewRun, Profile]:
+    def _asked(self, parameters: JsonObject, attached: Sequence[Attachment], home: Path) -> tuple[NewRun, Profile]:
         if isinstance(self.blueprint, dict):
             loaded = understand_blueprint(INLINE, self.blueprint)
         else:
@@ -178,6 +185,7 @@ class Agent(CallerTerms, Generic[Value]):
         model = self._model()
         asked = NewRun(
             parameters=parameters,
+            attachments=tuple(one.model_dump(exclude_none=True) for one in attached),
             blueprint=loaded,
             project_dir=str(Path(self.project_dir).absolute()),
             executor_config=self.config,

@@ -5,6 +5,10 @@ import json
 
 from speaking import Speaker  # type: ignore[import-not-found]  # a script finds its own folder
 
-speaker = Speaker(resume=True, output_schema={"strategies": ["prompt", "system_prompt", "extract"]})
+speaker = Speaker(
+    resume=True,
+    output_schema={"strategies": ["prompt", "system_prompt", "extract"]},
+    attachments={"media_types": ["image/*", "text/*"]},
+)
 speaker.start()
 speaker.result(json.dumps(speaker.invocation))

@@ -136,6 +136,7 @@ def new_run(given: RunArguments, **fields: Any) -> NewRun:  # noqa: ANN401  # th
         terms["metadata"] = {"traceparent": given["traceparent"], **terms["metadata"]}
     file = given["output_schema"]
     return NewRun(
+        attachments=given["attachments"],
         output_schema=None if file is None else load_object(file),
         output_schema_name=given["output_schema_name"],
         output_schema_options=values_of(given["output_options"], "--output-option"),
@@ -172,6 +173,7 @@ _OPTIONS: Final = {
     "output_schema_options": "--output-option",
     "no_schema": "--no-schema",
     "timeout_seconds": "--timeout",
+    "attachments": "--attach",
     "labels": "--label",
     "metadata": "--metadata",
     "requires": "--require",

@@ -17,6 +17,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 
 if TYPE_CHECKING:
+    from ao_protocol.wire import JsonObject
     from ao_runner.store.opening import StorePlace
     from ao_runner.store.store import Store
 
@@ -336,6 +337,21 @@ def label_option(help_text: str) -> Decorator:
     )
 
 
+def _attached(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> "tuple[JsonObject, ...]":
+    """Return files as attachments with absolute paths. `FILE:TYPE` names the media type, unless it is a file itself."""
+    found = []
+    for text in given:
+        from ao_runner.runs.attaching import MediaTypeUnknown, attachment_of
+
+        typed = None if Path(text).exists() else re.fullmatch("(.+):([^:/]+/[^:/]+)", text)
+        file = EXISTING_FILE.convert(typed[1] if typed else text, option, context)
+        try:
+            found.append(attachment_of(file, typed[2] if typed else None).model_dump(exclude_none=True))
+        except MediaTypeUnknown as error:
+            raise click.BadParameter(str(error)) from error
+    return tuple(found)
+
+
 contract_options: Final = together(
     click.option("--output-schema", type=EXISTING_FILE, help="JSON or YAML file with the schema of the answer."),
     click.option(
@@ -353,6 +369,14 @@ contract_options: Final = together(
     ),
     click.option("--no-schema", is_flag=True, help="Ask for free text, although the blueprint has a default schema."),
     keep_rejected_option,
+    click.option(
+        "--attach",
+        "attachments",
+        multiple=True,
+        metavar="FILE[:TYPE]",
+        callback=_attached,
+        help="Attach a file to the prompt. TYPE is its media type, by default that of its suffix. Repeatable.",
+    ),
     label_option("Label of the run, to find it by: `ao runs --label K=V`. Repeatable."),
     click.option(
         "--metadata",

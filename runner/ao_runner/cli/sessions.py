@@ -44,7 +44,7 @@ from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.runs.lost_runs import opened_and_swept
 from ao_runner.runs.narration import event_for_people
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.store.brief_fields import brief
+from ao_runner.store.brief_fields import brief, without_data
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import DeletableSession, Run, Session, StoredEvent
 from ao_runner.store.store_errors import RowDamaged
@@ -269,7 +269,8 @@ def result_command(
         _show_attempts(run, attempts_of(verdicts, () if kept is None else kept.rejected_answers), as_json=as_json)
         return
     if record:
-        echo(json.dumps({**asdict(run), "record": None if kept is None else asdict(kept)}, indent=2))
+        added = {"attachments": without_data(run.attachments), "record": None if kept is None else asdict(kept)}
+        echo(json.dumps({**asdict(run), **added}, indent=2))
         return
     event = None if line is None else _read(line, run)
     if event is None or not isinstance(event.body, Result | Failure):

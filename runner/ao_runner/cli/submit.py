@@ -43,11 +43,12 @@ from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
+from ao_runner.runs.attaching import with_bytes
 from ao_runner.runs.lost_runs import opened_and_swept
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun
 from ao_runner.runs.waiting import reasons_to_wait, waiting_in_vain
-from ao_runner.store.opening import StorePlace
+from ao_runner.store.opening import LOCAL, StorePlace
 from ao_runner.store.records import OPEN_STATUSES, Run, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowDamaged
@@ -124,6 +125,8 @@ def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401
     """
     _check_given(ctx, given)
     script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
+    if given["store"] != LOCAL:
+        given["attachments"] = tuple(map(with_bytes, given["attachments"]))  # workers may be on other hosts
     with opened_and_swept(StorePlace(given["home"], given["store"])) as store:
         asked = (_further_run if given["session"] else _first_run)(given, store, script)
         accepted = accepted_from(asked, given, store, is_queued=True)

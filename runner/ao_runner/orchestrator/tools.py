@@ -24,7 +24,7 @@ BLUEPRINT_FIELDS: Final[Mapping[str, JsonValue]] = {
     "name": None, "description": "", "type": "autonomous", "tags": [], "parameters_schema": None,
 }  # fmt: skip
 SESSION_FIELDS: Final = ("session_id", "status", "agent_name", "created_at", "last_resumed_at")
-_OBJECTS: Final = {"parameters", "output_schema", "output_schema_options", "metadata", "labels"}
+_OBJECTS: Final = {"parameters", "attachments", "output_schema", "output_schema_options", "metadata", "labels"}
 _VALIDATION: Final = ("validated_output", "schema_validation")
 _ENDED_WELL: Final = frozenset({"finished", "idle"})
 
@@ -228,6 +228,9 @@ async def _result_of(client: CoordinatorClient, session_id: str) -> JsonObject:
 _ABOUT_RUNS: Final = """\
     mode: "sync" waits for the result, for 10 minutes at most; "async_poll" returns at once, and you ask for the status;
         "async_callback" returns at once, and your session is resumed with the result after you have ended your turn
+    attachments: Files beside the prompt (optional), for example
+        [{"name": "invoice.pdf", "media_type": "application/pdf", "path": "/work/invoice.pdf"}]; `data` in base64
+        instead of a path
     output_schema: JSON Schema of the answer (optional). The answer is validated, and the agent is asked again if it
         does not match; without it, the agent's own schema applies, if it has one
     output_schema_name: Name of a schema that the server knows, instead of output_schema (optional)

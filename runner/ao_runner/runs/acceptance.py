@@ -29,8 +29,10 @@ from ao_protocol.redaction import Redactor
 from ao_protocol.refusals import (
     ConfigSchemaNotAcceptable,
     contract_or_refusal,
+    refuse_attachments,
     refuse_config,
     refuse_parameters,
+    refuse_unreadable_attachments,
     refuse_what_is_not_served,
     with_offered_strategy,
 )
@@ -94,6 +96,7 @@ def check_run(request: RunRequest, project_dir: str, *, is_turn: bool) -> Checke
         sent = invocation_of(request, session, str(CURRENT), has_inputs=request.inputs is not None)
         invocation = _readable(sent, session, is_turn=is_turn)
         refuse_parameters(invocation)
+        refuse_unreadable_attachments(invocation.attachments or [])
         # Defaults of the environment are in the run's record, if it has one: it was accepted elsewhere, perhaps.
         contract = contract_or_refusal(demand_on(request.run, blueprint), {})
     if not Path(project_dir).is_dir():
@@ -191,7 +194,9 @@ def ready_run(
         "control": control_of(request, has_inputs=inputs is not None),
     }
     with _refusals_end_the_run():
-        if not is_turn:
+        if is_turn:
+            refuse_attachments(checked.invocation.attachments or [], description)
+        else:
             refuse_what_is_not_served(checked.invocation, description)
         try:
             refuse_config(checked.invocation.executor_config, description)

@@ -146,6 +146,7 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
         run_id=new_run_id(),
         mode="resume",
         parameters={},
+        attachments=(),
         started_at=timestamp(),
         status="queued",
         not_before=None,

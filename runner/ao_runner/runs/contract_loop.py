@@ -429,10 +429,13 @@ def without_contract(invocation: JsonObject, contract: OutputContract) -> JsonOb
     return {**kept, "agent_blueprint": blueprint}
 
 
+_SAID_ONCE: Final = ("attachments", "input_responses", "requires")
+
+
 def asked_again(invocation: JsonObject, executor_session_id: str | None, prompt: str) -> JsonObject:
     """Return the invocation that resumes the executor's session and asks for another answer."""
     return {
-        **invocation,
+        **{name: value for name, value in invocation.items() if name not in _SAID_ONCE},
         "mode": "resume",
         "executor_session_id": executor_session_id,
         "parameters": {"prompt": prompt},

@@ -162,7 +162,9 @@ async def _beside_the_loop(request: RunRequest, step: Callable[[], Returned]) ->
     async def at_once() -> Returned:
         return step()
 
-    is_small = all(map(_is_small, (request.session.blueprint, request.run.contract, request.run.parameters)))
+    run = request.run
+    documents: list[JsonValue] = [request.session.blueprint, run.contract, run.parameters, *run.attachments]
+    is_small = all(map(_is_small, documents))
     return await with_judge(at_once if is_small else lambda: asyncio.to_thread(step))
 
 

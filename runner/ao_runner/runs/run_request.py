@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ao_protocol.contracts.contract import OutputContract
-from ao_protocol.documents import INPUT_FEATURE, Description, Limits
+from ao_protocol.documents import ATTACHMENTS_FEATURE, INPUT_FEATURE, Description, Limits
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure
 from ao_protocol.inputs import text_for_agent
@@ -177,6 +177,8 @@ def invocation_of(request: RunRequest, session: Session, version: str, *, has_in
         document["executor_session_id"] = session.executor_session_id
     if run.input_responses is not None:
         document |= {"input_responses": run.input_responses, "requires": [INPUT_FEATURE]}
+    if run.attachments:
+        document |= {"attachments": list(run.attachments), "requires": [ATTACHMENTS_FEATURE]}
     return document
 
 

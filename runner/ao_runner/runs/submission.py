@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field, ValidationError
 
+from ao_protocol.attachments import Attachments
 from ao_protocol.contracts import InvalidOptions, InvalidSchema, Problem, SchemaSource
 from ao_protocol.contracts.contract import (
     ContractOverridden,
@@ -38,6 +39,7 @@ from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.discovery import Executor, ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import InvalidProfile, ProfileNotFound, load_profile
+from ao_runner.runs.attaching import problems_of_attachments
 from ao_runner.store.records import OPEN_STATUSES, Run, RunTerms, Session, check_tag, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowDamaged
@@ -55,6 +57,7 @@ class AskedInJson(BaseModel):
     timeout_seconds: Seconds | None = None
     metadata: JsonObject = Field({}, description="Passed to the executor.")
     labels: dict[str, str] = Field({}, description="Short texts by name, by which runs are found.")
+    attachments: Attachments = Field([], description="Files beside the prompt; `path` is one on the worker's host.")
     output_schema: JsonObject | None = Field(None, description="JSON Schema of the answer.")
     output_schema_name: str | None = Field(None, description="A named schema, instead of output_schema.")
     output_schema_options: JsonObject | None = Field(None, description="How the schema is enforced.")
@@ -64,7 +67,8 @@ class AskedInJson(BaseModel):
     def to_fields(self) -> dict[str, Any]:
         """Return the fields of a `NewRun` that these are."""
         said = {name: getattr(self, name) for name in AskedInJson.model_fields}
-        return said | {"output_schema_options": self.output_schema_options or {}}
+        attachments = tuple(one.model_dump(exclude_none=True) for one in self.attachments)
+        return said | {"output_schema_options": self.output_schema_options or {}, "attachments": attachments}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +203,9 @@ def accept(asked: NewRun, at: Reception) -> AcceptedRun:
         NotInteroperable: A document holds what no invocation can.
     """
     _check_fields(asked)
+    if problems := problems_of_attachments(asked.attachments, reads_files=at.store is not None and not at.is_queued):
+        path, _, message = problems[0].partition(": ")
+        raise _refused(RefusalReason.FIELD, path, message)
     _check_parent(asked, at)
     if asked.blueprint is None:
         session = _session_to_continue(asked, at)
@@ -453,10 +460,11 @@ def _check_size(session: Session, run: Run) -> None:
     The parameters of a model are in it twice, the second time as its prompt.
     """
     parts: list[object] = [session.blueprint, session.executor_config, run.parameters, run.contract, run.metadata]
+    parts += run.attachments
     parts += [] if session.blueprint.get("type") == "procedural" else [run.parameters]
     size = len(json.dumps(parts, ensure_ascii=False).encode())
     if size > MAX_INVOCATION_BYTES:
-        most = f"{MAX_INVOCATION_BYTES} are the most; put large texts into files"
+        most = f"{MAX_INVOCATION_BYTES} are the most; put large texts into files, and attach large files by their path"
         raise RunRefused(RefusalReason.TOO_LARGE, f"the invocation of the run would have {size} bytes, and {most}")
 
 

@@ -1,10 +1,12 @@
 """How a list shows a field that is too large for it: by its size and its begin. The thing itself has it whole."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import JsonValue
+
+from ao_protocol.wire import JsonObject
 
 MAX_LISTED_BYTES: Final = 32 * 1024
 """A list has up to 1,000 items."""
@@ -16,15 +18,24 @@ BEGINS: Final = "begins"
 
 
 def brief(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an item of a list, each at most `MAX_LISTED_BYTES` long."""
-    return {name: _brief(value) for name, value in fields.items()}
+    """Return the fields of an item of a list, each at most `MAX_LISTED_BYTES` long. Lists have no attachments."""
+    return {name: _brief(value) for name, value in fields.items() if name != "attachments"}
 
 
-def brief_parameters(beginning_sql: str) -> dict[str, str]:
-    """Return the SQL expression for `parameters` that are brief, so that no list reads them whole."""
+def brief_columns(beginning_sql: str) -> dict[str, str]:
+    """Return SQL expressions for columns of a run that no list reads whole: brief parameters, and no attachments."""
     begin = beginning_sql.format(column="parameters", characters=BEGIN_CHARACTERS)
     marker = f"""'{{"{OMITTED}": ' || length(parameters) || ', "{BEGINS}": ' || {begin} || '}}'"""
-    return {"parameters": f"CASE WHEN length(parameters) > {MAX_LISTED_BYTES} THEN {marker} ELSE parameters END"}
+    parameters = f"CASE WHEN length(parameters) > {MAX_LISTED_BYTES} THEN {marker} ELSE parameters END"
+    return {"parameters": parameters, "attachments": "NULL"}
+
+
+def without_data(attachments: Sequence[JsonObject]) -> list[JsonValue]:
+    """Return attachments with the number of their `bytes` instead of their `data`."""
+    shown = [{name: value for name, value in one.items() if name != "data"} for one in attachments]
+    datas = [str(one.get("data", "")) for one in attachments]
+    sizes: list[JsonObject] = [{"bytes": len(data) // 4 * 3 - data[-2:].count("=")} if data else {} for data in datas]
+    return [one | size for one, size in zip(shown, sizes, strict=True)]
 
 
 def begin_of(value: JsonValue) -> JsonValue:

@@ -15,7 +15,10 @@ from ao_protocol.framing import MAX_DEPTH, SURROGATE_ESCAPE, refuse_depth
 from ao_protocol.wire import JsonObject
 from ao_runner.store.store_errors import RowDamaged
 
-ADDED: Final[tuple[str, ...]] = ("ALTER TABLE runs ADD COLUMN labels TEXT",)
+ADDED: Final[tuple[str, ...]] = (
+    "ALTER TABLE runs ADD COLUMN labels TEXT",
+    "ALTER TABLE runs ADD COLUMN attachments TEXT",
+)
 """The last steps of the layouts of both engines, such as `ALTER TABLE runs ADD COLUMN note TEXT`. Never edit a step;
 append a new one. A copy and older programs leave a new column empty."""
 NO_TEXT: Final = re.compile("[\ud800-\udfff]")
@@ -90,7 +93,9 @@ OBJECT_OR_NONE: Final[dict[str, object]] = {
     "codec": Codec(json.dumps, lambda name, text: {} if text is None else json_object(name, text), is_needed=True)
 }
 VALUE: Final[dict[str, object]] = {"codec": Codec(json.dumps, lambda _, text: json.loads(text))}
-TEXTS: Final[dict[str, object]] = {"codec": Codec(json.dumps, lambda _, text: tuple(json.loads(text)))}
+ITEMS: Final[dict[str, object]] = {
+    "codec": Codec(json.dumps, lambda _, text: tuple(json.loads(text or "[]")), is_needed=True)
+}
 FLAG: Final[dict[str, object]] = {"codec": Codec(int, lambda _, number: bool(number))}
 NEEDED: Final[dict[str, object]] = {"codec": Codec(str, _needed, is_needed=True)}
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.wire import JsonObject
-from ao_runner.store.columns import COPIED, FLAG, NEEDED, OBJECT, OBJECT_OR_NONE, TEXTS, VALUE, Codec
+from ao_runner.store.columns import COPIED, FLAG, ITEMS, NEEDED, OBJECT, OBJECT_OR_NONE, VALUE, Codec
 
 LAST: Final = "last"
 """The id that refers to the session of the newest run."""
@@ -89,7 +89,9 @@ class RunTerms(CallerTerms):
 
     model_script: str | None = field(default=None, metadata=COPIED)
     """The model script, as JSON, that answers instead of a model."""
-    requires: tuple[str, ...] = field(default=(), metadata=COPIED | TEXTS)
+    attachments: tuple[JsonObject, ...] = field(default=(), metadata=COPIED | ITEMS)
+    """The files beside the prompt, each as in an invocation (SPEC 4.1)."""
+    requires: tuple[str, ...] = field(default=(), metadata=COPIED | ITEMS)
     """Tags that a worker must offer."""
     priority: int = field(default=0, metadata=COPIED)
     """Runs with a higher number are claimed first."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ao_protocol.events import UsageFigures
 from ao_protocol.rejected_answers import RejectedAnswer
-from ao_runner.store.brief_fields import brief_parameters
+from ao_runner.store.brief_fields import brief_columns
 from ao_runner.store.columns import Stored, json_object, reading
 from ao_runner.store.engine import ConstraintBroken, Part, end_of_prefix
 from ao_runner.store.records import LAST, Run, RunFilter, RunRecord, RunState, RunStatus, Session
@@ -137,7 +137,7 @@ class RunTable(Part):
     def of_sessions(self, *session_ids: str) -> list[Run]:
         """Return the runs of sessions in order, in one query. Large parameters are brief, see `brief_fields`."""
         source = f"runs WHERE session_id {self._db.among_sql} ORDER BY rowid"
-        brief = brief_parameters(self._db.beginning_sql)
+        brief = brief_columns(self._db.beginning_sql)
         return self._db.records(RUN, source, (self._db.listed(session_ids),), brief)
 
     def states_of(self, *session_ids: str) -> list[RunState]:
@@ -204,7 +204,7 @@ class RunTable(Part):
             "host": f"(SELECT host {of_session})",
             "agent_name": f"coalesce((SELECT agent_name {of_session}), '')",
             "number": "rowid",
-        } | ({} if is_strict else brief_parameters(self._db.beginning_sql))
+        } | ({} if is_strict else brief_columns(self._db.beginning_sql))
         source = f"runs WHERE {condition} ORDER BY rowid{tail}"
         return self._db.records(_STATE, source, values, expressions, is_strict=is_strict)
 

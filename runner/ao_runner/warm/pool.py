@@ -43,7 +43,7 @@ BETWEEN_STARTS_SECONDS: Final = 0.05
 LEAVE_SECONDS: Final = 5.0
 """How long an unneeded process may take to exit by itself."""
 KILL_SECONDS: Final = 1.0
-_OF_ONE_RUN: Final = ("run_id", "session_id", "parameters", "prompt")
+_OF_ONE_RUN: Final = ("run_id", "session_id", "parameters", "prompt", "attachments", "requires")
 _OF_ONE_TURN: Final = (*_OF_ONE_RUN, "mode", "executor_session_id", "metadata")
 MAX_AGE_SECONDS: Final = 300.0
 """How long a description is cached: an updated import may change an executor without changing its file."""
@@ -197,10 +197,9 @@ class _KeptLaunch(Launched):
 
     def first_line(self, invocation: JsonObject) -> bytes:
         """Return the turn (SPEC 4.4)."""
-        turn: JsonObject = {"type": "turn", "run_id": invocation["run_id"], "parameters": invocation["parameters"]}
-        if "prompt" in invocation:
-            turn["prompt"] = invocation["prompt"]
-        return encode_line(turn)
+        of_the_run = ("run_id", "parameters", "prompt", "attachments")
+        turn: JsonObject = {name: invocation[name] for name in of_the_run if name in invocation}
+        return encode_line({"type": "turn", **turn})
 
 
 @dataclass

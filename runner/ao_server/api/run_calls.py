@@ -17,7 +17,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.submission import AcceptedRun, NewRun
 from ao_runner.runs.waiting import reasons_to_wait
-from ao_runner.store.brief_fields import brief
+from ao_runner.store.brief_fields import brief, without_data
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState
 from ao_runner.store.store import Store
@@ -202,6 +202,7 @@ async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> dict[str, 
         reason = reasons_to_wait(store, store.runs.states_of(state.run.session_id)).get(run_id)
         return {
             **_shown(store, [state])[0],
+            "attachments": without_data(state.run.attachments),
             "waiting": None if reason is None else reason.text,
             "failure": terminal.error.model_dump(exclude_none=True) if isinstance(terminal, Failure) else None,
             "output": shown_contract(store, state, terminal),

@@ -6,17 +6,21 @@ A report carries no attempt. It counts if the run is still performed by this run
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 from pydantic import JsonValue
 
+from ao_protocol.documents import ATTACHMENTS_FEATURE
+from ao_protocol.errors import ErrorType
 from ao_protocol.events import Body, Failure, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Assignment, EventBatch, LeaseLost
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import end_lost_run
+from ao_runner.runs.outcome import failed
 from ao_runner.runs.submission import DEFAULT_EXECUTORS
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.ownership import REMOTE, Owner, uptime_seconds
@@ -37,6 +41,15 @@ BEGIN_SECONDS: Final = 60.0
 """How long a run may be handed out without a report that it begins: the answer to the poll was lost, or its runner."""
 SILENT_SECONDS: Final = 600.0
 """How long a begun run may be without a report where a runner has registered since: it may be another process."""
+
+
+_NO_ATTACHMENTS: Final = failed(
+    ErrorType.UNSUPPORTED_CAPABILITY,
+    "a runner of the older contract takes no attachments; let `ao worker` perform the run",
+    side_effects="none",
+    origin="caller",
+    details={"missing": [ATTACHMENTS_FEATURE]},
+)
 
 
 @dataclass(eq=False)
@@ -169,9 +182,15 @@ class OlderRunners:
         await self.end_forgotten(runner)
 
     async def claim(self, runner: OlderRunner) -> Assignment | None:
-        """Take one run from the queue, if there is one."""
-        assignments = await runner.coordinator.claim_now(1)
-        return assignments[0] if assignments else None
+        """Take one run from the queue, if there is one. A run with attachments ends: the older contract has none."""
+        for assignment in await runner.coordinator.claim_now(1):
+            if not assignment.run.attachments:
+                return assignment
+            find = partial(_state_of, run_id=assignment.key.run_id)
+            run = await self.run_of(runner, await self._access.read(find), None)
+            if run is not None:
+                await self.end(runner, run, _NO_ATTACHMENTS)
+        return None
 
     async def new_stops(self, runner: OlderRunner) -> list[str]:
         """Return the sessions that have to end and were not told yet."""
@@ -273,6 +292,10 @@ def _stored(store: Store, key: RunKey, state: RunState, runner: OlderRunner) -> 
     run = OlderRun(key, state.run.session_id, str(runner.registration["executor_profile"]))
     run.note(event.line.encode() for event in store.events.of_session(state.run.session_id, run_id=key.run_id))
     return run
+
+
+def _state_of(store: Store, run_id: str) -> RunState:
+    return store.runs.find(run_id)[0]
 
 
 def _put_agents(store: Store, runner_id: str, agents: Sequence[JsonObject]) -> None:

@@ -8,6 +8,7 @@ from sse_starlette import EventSourceResponse
 from starlette.responses import Response
 
 from ao_protocol.events import UsageFigures
+from ao_runner.store.brief_fields import without_data
 from ao_runner.store.records import RunState, Session
 from ao_runner.store.store import Store
 from ao_server.api.run_calls import RunId, found_run
@@ -31,7 +32,10 @@ def show_run(store: Store, request: Request, run_id: RunId, until: str = "") -> 
     """Show a run. `until` is a run and a `seq`, as 'earlier' links have it."""
     state = found_run(store, run_id)
     window, asked = window_of(store, [state], _until(until)), pretty(dict(state.run.parameters))
-    return page(request, "run.html", window=window, parameters=asked, **_head_of_run(store, state))
+    attached = without_data(state.run.attachments)
+    return page(
+        request, "run.html", window=window, parameters=asked, attachments=attached, **_head_of_run(store, state)
+    )
 
 
 @routes.get("/ui/runs/{run_id}/stream")

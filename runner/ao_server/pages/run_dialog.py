@@ -27,6 +27,7 @@ from ao_server.pages.errors import told
 from ao_server.pages.form_fields import FormField, by_field, every_field, fields_of, texts_of, value_of
 from ao_server.pages.rendering import page
 from ao_server.pages.samples import sample_of
+from ao_server.pages.uploads import ATTACHED, read_form
 from ao_server.submission import RunBody, digest_of
 
 routes = APIRouter(include_in_schema=False)
@@ -55,8 +56,7 @@ async def show_dialog(request: Request, context: Context, agent: FoundAgent, sam
 @routes.post("/ui/agents/{name}/run")
 async def start_run(request: Request, context: Context, agent: FoundAgent) -> Response:
     """Queue a run and show it, or show what is wrong with its parameters."""
-    form = await request.form()
-    given = {key: text for key, text in form.items() if isinstance(text, str)}
+    given, attached = await read_form(request)
     fields = fields_of(_schema_of(agent))
     if given.get(RAW, "").strip():
         raw = checked_json(given[RAW])
@@ -70,7 +70,9 @@ async def start_run(request: Request, context: Context, agent: FoundAgent) -> Re
     if "priority" in wanted and wanted["priority"].removeprefix("-").isdecimal():
         wanted["priority"] = int(wanted["priority"][:20])
     try:
-        run = RunBody(type="start_session", agent_name=agent.name, parameters=parameters, **wanted)
+        run = RunBody(
+            type="start_session", agent_name=agent.name, parameters=parameters, attachments=attached, **wanted
+        )
         if not errors:
             # Queued once for each form that was sent, however often it is sent; a changed one counts as another.
             key = digest_of([given["key"], run.model_dump(mode="json")]) if given.get("key") else None
@@ -117,7 +119,7 @@ async def _shown(
     takes_schema = not document.get("output_schema") and not document.get("output_format")
     schemas = await context.access.read(lambda store: SchemaRegistry(store).list()) if takes_schema else []
     fields = fields_of(_schema_of(agent))
-    shown = {field.name for field in every_field(fields)} | {*OPTIONS, RAW}
+    shown = {field.name for field in every_field(fields)} | {*OPTIONS, RAW, ATTACHED}
     return page(
         request,
         "agent_run.html",

@@ -5,11 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ao_runner.agents import Agent
+from ao_runner.agents import Agent, Attachment
 from tests.process.doors.playing import (
     ASKS_A_MODEL,
     NO_AGENT_OF_A_COMMAND,
     NO_ASKING_SESSION,
+    NO_BYTES,
     NO_QUEUE,
     NO_RESUME,
     NOT_OF_PERFORMED,
@@ -47,12 +48,13 @@ class Run(Command):
     lacks = {**NO_QUEUE, **NO_ASKING_SESSION, **OWN_IDS, **NO_RESUME}
     unstored = NOT_OF_PERFORMED
     performs = True
-    not_played = {**NO_AGENT_OF_A_COMMAND, **ASKS_A_MODEL}
+    not_played = {**NO_AGENT_OF_A_COMMAND, **ASKS_A_MODEL, **NO_BYTES}
 
 
 class Resume(Command):
     command = ("resume",)
     lacks = {**NO_QUEUE, **NO_ASKING_SESSION, **OWN_IDS, **OF_A_SESSION}
+    not_played = NO_BYTES
     unstored = NOT_OF_PERFORMED
     performs = True
 
@@ -60,12 +62,13 @@ class Resume(Command):
 class Submit(Command):
     command = ("submit",)
     lacks = {**NO_ASKING_SESSION, **OWN_IDS, **NO_RESUME}
-    not_played = NO_AGENT_OF_A_COMMAND
+    not_played = {**NO_AGENT_OF_A_COMMAND, **NO_BYTES}
 
 
 class SubmitFurther(Command):
     command = ("submit",)
     session_option = ("--session",)
+    not_played = NO_BYTES
     lacks = {**NO_ASKING_SESSION, **OWN_IDS, **OF_A_SESSION}
 
 
@@ -82,7 +85,7 @@ class Python(Door):
     }
     unstored = NOT_OF_PERFORMED
     performs = True
-    names = {"agent": "nobody.json", "executor_config": "config"}
+    names = {"agent": "nobody.json", "executor_config": "config", "attachments": "Attachment"}
     not_played = {**ASKS_A_MODEL, "no agent": "an `Agent` has a blueprint"}
 
     @contextmanager
@@ -97,9 +100,12 @@ class Python(Door):
                 given["config"] = given.pop("executor_config")
             if "model_script" in given:
                 given["model_script"] = files.write("model_script", given["model_script"])
+            attachments = given.pop("attachments", [])
             fields: dict[str, Any] = {"project_dir": folder / "work", "home": folder / "home", **given}
             try:
-                Agent(folder / "work" / f"{asked['agent']}.json", **fields).run(parameters=asked["parameters"])
+                attached = [Attachment(**one) for one in attachments]
+                agent: Agent = Agent(folder / "work" / f"{asked['agent']}.json", **fields)
+                agent.run(parameters=asked["parameters"], attachments=attached)
             except Exception as error:  # noqa: BLE001  # any refusal
                 return f"{type(error).__name__}: {error}"
             return None

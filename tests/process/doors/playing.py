@@ -31,6 +31,9 @@ SERVERS_SCRIPT: Final = {"model_script": "the operator of the server decides tha
 
 NOT_OF_PERFORMED: Final = {"model_script": "who performs a run at once plays the script, and no worker needs it"}
 NO_AGENT_OF_A_COMMAND: Final = {"no agent": "a command names the file of an agent"}
+NO_BYTES: Final = dict.fromkeys(
+    ("bytes", "a further run with bytes", "an attachment without a place"), "an option names a file"
+)
 ASKS_A_MODEL: Final = {"no profile": "it would start a real model"}
 
 

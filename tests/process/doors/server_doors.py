@@ -1,10 +1,11 @@
 """The doors of a server: the API, its pages, and its tools for agents."""
 
+import base64
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 import httpx
@@ -22,6 +23,7 @@ class OfServer(Door):
         "an unknown profile": "a worker elsewhere may have it",
         "a further run by an unknown profile": "a worker elsewhere may have it",
         "a folder that is not there": "it is a folder of the worker's host",
+        "a file that is not there": "it is a file of the worker's host",
     }
 
     @contextmanager
@@ -73,6 +75,15 @@ class Batch(OfServer):
         return posted(server, "/runs/batch", {"runs": [document_of(asked, folder)]})
 
 
+ONLY_BYTES: Final = dict.fromkeys(
+    (
+        "a file", "several files", "a further run with a file", "a file that is not there", "too many files",
+        "a file of no media type", "an attachment without a place",
+    ),
+    "a form sends bytes",
+)  # fmt: skip
+
+
 class Dialog(OfServer):
     """The page that starts an agent. It is for people, and offers what they choose most."""
 
@@ -91,6 +102,7 @@ class Dialog(OfServer):
         "parameters that are a list": "the form makes them an object",
         "parameters that do not fit": "the page says at the field that it is required",
         "no prompt": "the page says at the field that it is required",
+        **ONLY_BYTES,
     }
 
     def ask(self, server: Served, asked: Mapping[str, Any], folder: Path) -> str | None:
@@ -98,8 +110,7 @@ class Dialog(OfServer):
         given |= {"output_schema_name": asked["output_schema_name"]} if "output_schema_name" in asked else {}
         form = {**given, "raw": json.dumps(asked["parameters"])}
         path = f"/ui/agents/{quote(asked['agent'])}/run"
-        answer = server.client.post(path, data=form, headers={"origin": server.url, "accept": "text/html"})
-        return None if answer.status_code == 303 else unescaped(answer)
+        return sent(server, path, form, asked)
 
 
 class ResumePage(OfServer):
@@ -110,11 +121,22 @@ class ResumePage(OfServer):
         **{name: "the form is a prompt" for name in Dialog.lacks if name not in {"session", *OF_A_SESSION}},
         **dict.fromkeys(("profile", "priority", "output_schema_name"), "the form is a prompt"),
     }
+    not_played = {**OfServer.not_played, **ONLY_BYTES}
 
     def ask(self, server: Served, asked: Mapping[str, Any], folder: Path) -> str | None:
         path, form = f"/ui/sessions/{quote(asked['session'])}/resume", {"prompt": asked["parameters"]["prompt"]}
-        answer = server.client.post(path, data=form, headers={"origin": server.url, "accept": "text/html"})
-        return None if answer.status_code == 303 else unescaped(answer)
+        return sent(server, path, form, asked)
+
+
+def sent(server: Served, path: str, form: Mapping[str, str], asked: Mapping[str, Any]) -> str | None:
+    """Send a form with the files of a request, and return why it was refused."""
+    files = [
+        ("attachments", (one["name"], base64.b64decode(one["data"]), one["media_type"]))
+        for one in asked.get("attachments", ())
+    ]
+    headers = {"origin": server.url, "accept": "text/html"}
+    answer = server.client.post(path, data=form, files=files or None, headers=headers)
+    return None if answer.status_code == 303 else unescaped(answer)
 
 
 def unescaped(answer: httpx.Response) -> str:

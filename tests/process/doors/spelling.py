@@ -27,6 +27,7 @@ OPTIONS: Final = {
     "requeue": "--requeue-at-reset",
     "metadata": "--metadata",
     "labels": "--label|labels",
+    "attachments": "--attach|attachments|Attachment",
     "requires": "--require",
     "parent_session_id": "--parent-session",
     "execution_mode": "--execution-mode",
@@ -59,6 +60,10 @@ class Files:
 
 def placed(value: Any, folder: Path) -> Any:
     """Return a value in which `@` is replaced by the folder of a door."""
+    if isinstance(value, list):
+        return [placed(one, folder) for one in value]
+    if isinstance(value, dict):
+        return {name: placed(one, folder) for name, one in value.items()}
     return value.replace("@", str(folder), 1) if isinstance(value, str) and value.startswith("@/") else value
 
 
@@ -99,6 +104,9 @@ def arguments_of(asked: Mapping[str, Any], folder: Path, files: Files) -> tuple[
             else [part for name, one in value.items() for part in ("--metadata", f"{name}={json.dumps(one)}")]
         ),
         "labels": lambda value: [part for name, text in value.items() for part in ("--label", f"{name}={text}")],
+        "attachments": lambda value: [
+            part for one in placed(value, folder) for part in ("--attach", f"{one['path']}:{one['media_type']}")
+        ],
         "requires": lambda value: [part for tag in value for part in ("--require", tag)],
         "model_script": lambda value: ["--model-script", files.write("model_script", value)],
     }

@@ -19,7 +19,8 @@ TELLER: Final = Path(__file__).parents[2] / "miniatures" / "shows_its_invocation
 PROFILES: Final = ("teller", "other")
 
 RUN_COLUMNS: Final = (
-    "mode", "parameters", "contract", "profile", "timeout_seconds", "metadata", "labels", "model_script", "requires",
+    "mode", "parameters", "contract", "profile", "timeout_seconds", "metadata", "labels", "attachments", "model_script",
+    "requires",
     "priority", "not_before", "requeue", "parent_session_id", "execution_mode", "input_responses",
 )  # fmt: skip
 SESSION_COLUMNS: Final = {
@@ -64,6 +65,7 @@ _JSON: Final = {
     "contract",
     "metadata",
     "labels",
+    "attachments",
     "requires",
     "input_responses",
     "blueprint",
@@ -88,6 +90,7 @@ def prepare(home: Path, settings: Mapping[str, Any] = MappingProxyType({}), host
     with StorePlace(home).open() as store:
         for name, document in AGENTS.items():
             (work / f"{name}.json").write_text(json.dumps(document))
+            (work / "note.txt").write_text("A note.")
             store.agents.put(StoredAgent(name, {**document, **settings}, "active", AT, AT))
         for name, schema in NAMED.items():
             store.schemas.put(NamedSchema(name, "", schema, AT))
@@ -156,7 +159,8 @@ def without_folder(row: dict[str, Any], folder: Path) -> dict[str, Any]:
         name: value.replace(str(folder), "@") if isinstance(value, str) else value
         for name, value in (row.get("executor_config") or {}).items()
     }
-    return {**row, **texts, "executor_config": config}
+    attachments = [{name: value.replace(str(folder), "@") for name, value in one.items()} for one in row["attachments"]]
+    return {**row, **texts, "executor_config": config, "attachments": attachments}
 
 
 def told(invocation: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -170,6 +174,7 @@ def told(invocation: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "parameters": invocation["parameters"],
         "timeout_seconds": invocation["limits"].get("timeout_seconds"),
         "metadata": invocation["metadata"],
+        "attachments": invocation.get("attachments", []),
         "contract": _contract(invocation),
         "run_id": invocation["run_id"],
         "session_id": invocation["session_id"],
@@ -179,7 +184,10 @@ def told(invocation: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def shown_by_an_invocation(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of an expected row in the form in which an invocation shows them."""
-    names = ("agent_name", "project_dir", "executor_config", "mode", "parameters", "timeout_seconds", "metadata")
+    names = (
+        "agent_name", "project_dir", "executor_config", "mode", "parameters", "timeout_seconds", "metadata",
+        "attachments",
+    )  # fmt: skip
     shown = {name: row[name] for name in names}
     contract = row["contract"] or {}
     kept = {name: contract[name] for name in ("schema", "options") if contract.get(name)}

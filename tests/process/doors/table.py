@@ -32,6 +32,7 @@ FIELDS: Final = {
     "requeue": "Whether a copy is queued at the reset of a usage limit.",
     "metadata": "Facts for the executor.",
     "labels": "Short texts by name, by which people find runs.",
+    "attachments": "Files beside the prompt.",
     "requires": "Tags that the worker must offer.",
     "parent_session_id": "The session that asks.",
     "execution_mode": "How that session learns of the end.",
@@ -71,6 +72,10 @@ HI: Final = {"prompt": "Hi"}
 SCRIPT: Final = '{"answers": [{"text": "Done."}]}'
 TRACE: Final = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 LONG_AGO: Final = "2020-01-31T08:00:00.000Z"
+NOTE: Final = {"name": "note.txt", "media_type": "text/plain", "path": "@/work/note.txt"}
+"""A file beside the agents."""
+DOT: Final = {"name": "dot.png", "media_type": "image/png", "data": "iVBORw0KGgo="}
+"""Bytes."""
 
 
 def nested(levels: int) -> Any:
@@ -96,6 +101,7 @@ USUAL: Final[dict[str, Any]] = {
     "timeout_seconds": None,
     "metadata": {},
     "labels": {},
+    "attachments": [],
     "model_script": None,
     "requires": [],
     "priority": 0,
@@ -243,6 +249,16 @@ ACCEPTED: Final[dict[str, Accepted]] = {
         start(labels={"team": "docs", "area/x": "a=b \U0001f600"}),
         {"labels": {"team": "docs", "area/x": "a=b \U0001f600"}},
     ),
+    "a file": Accepted(start(attachments=[NOTE]), {"attachments": [NOTE]}),
+    "several files": Accepted(
+        start("writer", {"topic": "bees"}, attachments=[NOTE, {**NOTE, "media_type": "text/markdown"}]),
+        {
+            **of_agent("writer"),
+            "parameters": {"topic": "bees"},
+            "attachments": [NOTE, {**NOTE, "media_type": "text/markdown"}],
+        },
+    ),
+    "bytes": Accepted(start(attachments=[DOT]), {"attachments": [DOT]}),
     "a parent": Accepted(
         start(parent_session_id=PARENT, execution_mode="async_callback"),
         {"parent_session_id": PARENT, "session_parent": PARENT, "execution_mode": "async_callback"},
@@ -303,6 +319,8 @@ ACCEPTED: Final[dict[str, Accepted]] = {
     ),
     "a further run with metadata": Accepted(resume(metadata={"a": 1}), of_session(metadata={"a": 1})),
     "a further run with labels": Accepted(resume(labels={"team": "docs"}), of_session(labels={"team": "docs"})),
+    "a further run with a file": Accepted(resume(attachments=[NOTE]), of_session(attachments=[NOTE])),
+    "a further run with bytes": Accepted(resume(attachments=[DOT]), of_session(attachments=[DOT])),
     "a further run with a simulated model": Accepted(
         resume(SIMULATED, model_script=SCRIPT), of_session(SIMULATED, model_script=SCRIPT, is_simulated=1)
     ),
@@ -387,6 +405,16 @@ REFUSED: Final[dict[str, Refused]] = {
     "a tag with a space": Refused(start(requires=["a b"]), "requires", "expected letters, digits", "'a b'"),
     "a label with a space in its name": Refused(start(labels={"a b": "c"}), "labels", "a name of letters", "a b"),
     "an empty label": Refused(start(labels={"team": ""}), "labels.team", "a text of 1 to 200 characters"),
+    "a file that is not there": Refused(
+        start(attachments=[{**NOTE, "path": "@/gone.txt"}]), "attachments", "cannot be read|not exist", "gone.txt"
+    ),
+    "a file of no media type": Refused(
+        start(attachments=[{**NOTE, "media_type": "text/pl ain"}]), "attachments", "media type|match pattern", "pl ain"
+    ),
+    "an attachment without a place": Refused(
+        start(attachments=[{"name": "a", "media_type": "text/plain"}]), "attachments", "expected either path or data"
+    ),
+    "too many files": Refused(start(attachments=[NOTE] * 33), "attachments", "at most 32"),
     "a start that is no time": Refused(
         start(not_before="soon"), "not_before", "neither a time nor a duration|valid datetime"
     ),

@@ -14,6 +14,7 @@ from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Run, Session
 from ao_runner.store.store import Store
 from tests.process.doors.known import COPIES, UNCOPIED
+from tests.process.doors.spelling import placed
 from tests.process.doors.stored import AT, RUN_COLUMNS, News, prepare
 from tests.process.doors.table import ACCEPTED, ANSWERED, USUAL
 from tests.process.server.test_lists import asking
@@ -25,7 +26,13 @@ GIVEN: Final = [{"request_id": "ask_1", "option_id": "allow"}]
 CHANGES: Final[dict[str, dict[str, Any]]] = {
     "again": {"not_before": None},
     "requeue": {"not_before": RESET, "requeue": 1},
-    "continuation": {"not_before": None, "mode": "resume", "parameters": {}, "input_responses": GIVEN},
+    "continuation": {
+        "not_before": None,
+        "mode": "resume",
+        "parameters": {},
+        "input_responses": GIVEN,
+        "attachments": [],
+    },
 }
 """By copy: the columns that it has of its own. The time of a first claim is over, or that of the reset."""
 AGENT_OF_NOW: Final[dict[str, dict[str, Any]]] = {
@@ -49,8 +56,9 @@ def put(store: Store, name: str, row: dict[str, Any], folder: Path) -> Run:
     )  # fmt: skip
     run = Run(
         run_id=f"run_{number}", session_id=session.session_id, started_at=AT, status="queued",
-        **{name: row[name] for name in RUN_COLUMNS if name not in {"requires", "requeue"}},
-        requires=tuple(row["requires"]), requeue=bool(row["requeue"]),
+        **{name: row[name] for name in RUN_COLUMNS if name not in {"requires", "requeue", "attachments"}},
+        attachments=tuple(placed(row["attachments"], folder)), requires=tuple(row["requires"]),
+        requeue=bool(row["requeue"]),
     )  # fmt: skip
     with store.transaction():
         store.sessions.add(session)

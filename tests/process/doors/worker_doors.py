@@ -143,7 +143,8 @@ class Foreign(Door):
         **dict.fromkeys(
             (
                 "output_schema", "output_schema_name", "output_schema_options", "no_schema", "keep_rejected",
-                "timeout_seconds", "metadata", "labels", "profile", "executor_config", "model_script", "session",
+                "timeout_seconds", "metadata", "labels", "attachments", "profile", "executor_config", "model_script",
+                "session",
             ),
             "the older contract has no such field",
         ),

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -81,6 +81,7 @@ def perform(
     parameters: Mapping[str, Any] | None = None,
     blueprint: Mapping[str, Any] | None = None,
     contract: JsonObject | None = None,
+    attachments: Sequence[JsonObject] = (),
     executor_path: Path | None = None,
     files: Mapping[str, str] | None = None,
     stop_on: str | None = None,
@@ -98,7 +99,9 @@ def perform(
     config = order.pop("executor_config", {})
     session = Session(new_session_id(), "now", executor.name, str(executor.path), str(project), agent, config)
     started = dict(parameters or {"prompt": "hello"})
-    run = Run(new_run_id(), session.session_id, "start", started, "now", contract=contract)
+    run = Run(
+        new_run_id(), session.session_id, "start", started, "now", contract=contract, attachments=tuple(attachments)
+    )
     settings = {"environ": os.environ, "grace_periods": PATIENT, "max_event_bytes": 1024 * 1024, **order}
     stops = StopRequests()
     follower = Follower()

@@ -162,6 +162,16 @@ def test_a_runner_that_leaves_ends_its_runs_and_returns_those_that_never_began(r
     assert runner.server.run(waiting["run_id"])["status"] == "pending"
 
 
+def test_a_run_with_attachments_ends_instead_of_being_handed_out_without_them(runner: Runner) -> None:
+    note = {"name": "note.txt", "media_type": "text/plain", "data": "YQ=="}
+    run, other = started(runner.server, attachments=[note]), started(runner.server)
+    assert runner.poll()["run"]["run_id"] == other["run_id"]
+    ended = runner.server.run(run["run_id"])
+    assert (ended["status"], ended["error_type"]) == ("failed", "unsupported_capability")
+    assert ended["failure"]["details"] == {"missing": ["attachments"]}
+    assert ended["attachments"] == [{"name": "note.txt", "media_type": "text/plain", "bytes": 1}]
+
+
 def test_a_blueprint_is_resolved_but_for_the_runners_own_placeholders(runner: Runner) -> None:
     runner.server.add_agent(
         {

@@ -42,6 +42,15 @@
     }
   };
 
+  document.addEventListener("change", ({ target }) => {
+    if (!target.dataset.most) return;
+    const bytes = [...target.files].reduce((sum, file) => sum + file.size, 0);
+    const isTooLarge = bytes > Number(target.dataset.most);
+    target.toggleAttribute("aria-invalid", isTooLarge);
+    target.form.querySelector("button.main").disabled = isTooLarge;
+    if (isTooLarge) say(`The files have ${(bytes / 1e6).toFixed(1)} MB; ${target.dataset.most / 1e6} MB are the most`);
+  });
+
   const enhance = () => {
     showAges();
     for (const hidden of document.querySelectorAll("[data-copy][hidden], .all[hidden]")) hidden.hidden = false;
