@@ -10,6 +10,7 @@ from itertools import islice
 from pydantic import JsonValue
 
 from ao_protocol.attachments import Attachment, matches, problems_of_files
+from ao_protocol.common_settings import undeclared_settings
 from ao_protocol.contracts import (
     AgentResponseFormat,
     ContractOverridden,
@@ -17,6 +18,7 @@ from ao_protocol.contracts import (
     InvalidOptions,
     InvalidSchema,
     OutputContract,
+    Problem,
     Strategy,
     StrategyNotOffered,
     check_schema,
@@ -98,6 +100,16 @@ def refuse_unreadable_attachments(attachments: Sequence[Attachment]) -> None:
         raise InvocationRefused(ErrorType.INVALID_INVOCATION, f"invalid invocation: {'; '.join(problems)}", details)
 
 
+def refuse_undeclared_settings(config: JsonObject, description: Description) -> None:
+    """Check that the executor declares each common setting of an `executor_config`; only a runner does (AOX-238).
+
+    Raises:
+        InvocationRefused: `invalid_executor_config`, with the violations.
+    """
+    if problems := undeclared_settings(config, description):
+        raise _config_refused(problems, description)
+
+
 def refuse_config(config: JsonObject, description: Description, *, is_vetted: bool = False) -> None:
     """Check an `executor_config` against the executor's `config_schema`.
 
@@ -123,11 +135,16 @@ def refuse_config(config: JsonObject, description: Description, *, is_vetted: bo
             "its author has to write it in JSON Schema Draft-7"
         ) from error
     if problems:
-        raise InvocationRefused(
-            ErrorType.INVALID_EXECUTOR_CONFIG,
-            f"executor_config does not fit: {'; '.join(map(str, problems))}",
-            {"violations": [{"pointer": p.path, "message": p.message} for p in problems], "schema": schema},
-        )
+        raise _config_refused(problems, description)
+
+
+def _config_refused(problems: Sequence[Problem], description: Description) -> InvocationRefused:
+    violations: list[JsonValue] = [{"pointer": problem.path, "message": problem.message} for problem in problems]
+    return InvocationRefused(
+        ErrorType.INVALID_EXECUTOR_CONFIG,
+        f"executor_config does not fit: {'; '.join(map(str, problems))}",
+        {"violations": violations, "schema": description.config_schema},
+    )
 
 
 def refuse_parameters(invocation: Invocation) -> None:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
 from ao_protocol.attachments import Attachment
+from ao_protocol.common_settings import Access, settings_said
 from ao_protocol.contracts import demand_of
 from ao_protocol.events import Event, Failure, Terminal
 from ao_protocol.wire import JsonObject
@@ -81,6 +82,8 @@ class Agent(CallerTerms, Generic[Value]):
             blueprint's contract, or text.
         profile: Name or path of a profile, or of an executor. Default: the executor for the blueprint's type.
         config: The executor's configuration; it takes precedence over that of the profile.
+        model, reasoning_effort, show_reasoning, access, allowed_tools, additional_folders: The common settings
+            (SPEC 7), which take precedence over `config`.
         project_dir: The folder that the agent works in. Default: the current one.
         timeout_seconds: A run is stopped after this time, and fails with `deadline_exceeded`.
         metadata: Passed to the executor.
@@ -95,6 +98,12 @@ class Agent(CallerTerms, Generic[Value]):
     blueprint: Path | str | JsonObject
     answer: type[Value] | None = None
     config: JsonObject = field(default_factory=dict)
+    model: str | None = None
+    reasoning_effort: str | None = None
+    show_reasoning: bool | None = None
+    access: Access | None = None
+    allowed_tools: Sequence[str] | None = None
+    additional_folders: Sequence[Path | str] | None = None
     output_schema_options: JsonObject = field(default_factory=dict)
     no_schema: bool = False
     keep_rejected: bool = True
@@ -165,6 +174,14 @@ class Agent(CallerTerms, Generic[Value]):
             value = model.model_validate(value)
         return Answer(value, accepted.session.session_id, accepted.run.run_id)
 
+    def _settings(self) -> JsonObject:
+        lists: dict[str, list[JsonValue]] = {}
+        if self.allowed_tools is not None:
+            lists["allowed_tools"] = list(self.allowed_tools)
+        if self.additional_folders is not None:
+            lists["additional_folders"] = [str(Path(one).absolute()) for one in self.additional_folders]
+        return {**settings_said(self), **lists}
+
     def _home(self) -> Path:
         return Path(self.home or os.environ.get("AO_HOME") or default_home()).absolute()
 
@@ -188,7 +205,7 @@ class Agent(CallerTerms, Generic[Value]):
             attachments=tuple(one.model_dump(exclude_none=True) for one in attached),
             blueprint=loaded,
             project_dir=str(Path(self.project_dir).absolute()),
-            executor_config=self.config,
+            executor_config={**self.config, **self._settings()},
             output_schema=None if model is None or is_designers else schema_of_class(model, model.__name__),
             output_schema_options=self.output_schema_options,
             no_schema=self.no_schema,

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from ao_protocol.common_settings import Access, settings_said, undeclared_settings
 from ao_protocol.contracts import InvalidSchema, check_schema, validate
 from ao_protocol.documents import Description, VariableName
 from ao_protocol.framing import MAX_SAFE_INTEGER
@@ -136,6 +137,13 @@ class Profile(ProfilePart):
     description: str | None = None
     config: JsonObject = {}
     """The run's `executor_config`, which must match the executor's `config_schema`."""
+    model: Name | None = None
+    reasoning_effort: Name | None = None
+    show_reasoning: bool | None = None
+    access: Access | None = None
+    allowed_tools: list[Name] | None = None
+    additional_folders: list[Name] | None = None
+    """As the common settings (SPEC 7); relative folders are relative to the profile's folder."""
     environment: Variables = Variables()
     secrets: list[VariableName] = []
     """Variables that are also passed, and whose values are never shown."""
@@ -161,6 +169,11 @@ class Profile(ProfilePart):
     def of_executor(cls, name: str) -> Self:
         """Return the default profile of an executor."""
         return cls(name=name, executor=name)
+
+    @property
+    def settings(self) -> JsonObject:
+        """The `executor_config` of its runs: `config`, and the common settings, which take precedence over it."""
+        return {**self.config, **settings_said(self)}
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -227,8 +240,13 @@ def problems_with(profile: Profile, description: Description) -> list[str]:
     if unusable is not None:
         problems = [f"$.config: cannot be checked: {unusable}"]
     else:
-        found = validate(profile.config, description.config_schema)
-        problems = [f"$.config{problem.path.removeprefix('$')}: {problem.message}" for problem in found]
+        settings, own = profile.settings, settings_said(profile)
+        found = undeclared_settings(settings, description) or validate(settings, description.config_schema)
+        names = [re.split(r"[.\[]", problem.path[2:])[0] for problem in found]
+        problems = [
+            f"$.config{problem.path[1:]}: {problem.message}" if name not in own else str(problem)
+            for name, problem in zip(names, found, strict=True)
+        ]
     if profile.lifecycle == "persistent" and not description.capabilities.multi_turn:
         problems.append(
             f"$.lifecycle: persistent needs an executor with the capability multi_turn, which {name} does not have"
@@ -380,7 +398,10 @@ def read_profile(path: Path) -> Profile:
     executor = str(folder / expanded(profile.executor)) if "/" in profile.executor else profile.executor
     if warm is not None and warm.blueprint is not None:
         warm = warm.model_copy(update={"blueprint": str(folder / expanded(warm.blueprint))})
-    return profile.model_copy(update={"executor": executor, "warm": warm})
+    folders = profile.additional_folders
+    if folders is not None:
+        folders = [str(folder / expanded(one)) for one in folders]
+    return profile.model_copy(update={"executor": executor, "warm": warm, "additional_folders": folders})
 
 
 def _without_unknown_fields(document: JsonObject, where: tuple[str, ...] = ()) -> tuple[JsonObject, list[str]]:

@@ -16,7 +16,7 @@ from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, check_interoperable, decode_text, parse_json
 from ao_runner.blueprints.loading import LoadedBlueprint, load_object, oddities
-from ao_runner.cli.options import RunArguments, split_pair, values_of
+from ao_runner.cli.options import SETTING_OPTIONS, RunArguments, split_pair, values_of
 from ao_runner.cli.printing import show_remarks
 from ao_runner.profiles import Profile, with_whole_path
 from ao_runner.runs.submission import AcceptedRun, NewRun, Reception, RefusalReason, RunRefused, accept
@@ -41,9 +41,7 @@ def configuration_from(given: RunArguments, profile: Profile) -> JsonObject:
         DescribeFailed: The executor does not describe itself.
     """
     config = {} if given["config_file"] is None else load_object(given["config_file"])
-    is_set = any(
-        given.get(name) not in (None, ()) for name in ("settings", "model", "permission_mode", "allowed_tools")
-    )
+    is_set = any(given[name] not in (None, ()) for name in ("settings", *SETTING_OPTIONS))
     if not (config or profile.config or is_set):
         return config
     from ao_runner.cli.settings import show_unknown_settings, with_settings

@@ -302,14 +302,45 @@ agent_options: Final = together(
         help="Folder that the agent works in.",
     ),
 )
+SETTING_OPTIONS: Final = {
+    "model": "--model",
+    "reasoning_effort": "--reasoning-effort",
+    "show_reasoning": "--hide-reasoning",
+    "access": "--access",
+    "allowed_tools": "--allow-tool",
+    "additional_folders": "--add-folder",
+    "permission_mode": "--permission-mode",
+}
+"""The options of `setting_options` by the field of the executor's configuration that they set."""
 setting_options: Final = together(
-    click.option("--model", metavar="NAME", help="Model to use: model of the executor."),
+    click.option("--model", metavar="NAME", help="Model to use, by its provider's name."),
+    click.option("--reasoning-effort", metavar="NAME", help="How much the model thinks: low, medium, high."),
     click.option(
+        "--hide-reasoning",
+        "show_reasoning",
+        is_flag=True,
+        callback=lambda _context, _option, is_hidden: False if is_hidden else None,
+        help="Do not report what the model thinks.",
+    ),
+    click.option(
+        "--access",
+        type=click.Choice(("read", "edit", "all")),
+        help="What the agent may do without a question: read, also change files in its folders, or anything.",
+    ),
+    click.option(
+        "--allow-tool",
         "--allow",
         "allowed_tools",
         multiple=True,
-        metavar="RULE",
-        help="Allow a tool, or a rule such as 'Bash(git *)': adds to allowed_tools of the executor. Repeatable.",
+        metavar="NAME",
+        help="Allow a tool without a question, or a rule such as 'Bash(git *)', by the agent's own names. Repeatable.",
+    ),
+    click.option(
+        "--add-folder",
+        "additional_folders",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False, resolve_path=True),
+        help="Folder beside --project-dir in which the agent may work. Repeatable.",
     ),
     click.option(
         "--permission-mode", metavar="MODE", help="What the agent may do unasked: permission_mode of the executor."

@@ -5,21 +5,20 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from ao_protocol.common_settings import declared_settings, no_setting
 from ao_protocol.documents import Description
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.blueprints.loading import is_free, nearest
-from ao_runner.cli.options import RunArguments, split_pair
+from ao_runner.cli.options import SETTING_OPTIONS, RunArguments, split_pair
 from ao_runner.cli.printing import show_remarks
-from ao_runner.discovery import DescribeFailed, Executor, ExecutorNotFound, describe_executor, locate_executor
+from ao_runner.discovery import DescribeFailed, ExecutorNotFound, describe_executor, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile, config_schema_problem
 from ao_runner.runs.run_request import bare_environment
-
-_OPTIONS: Final = {"model": "--model", "permission_mode": "--permission-mode", "allowed_tools": "--allow"}
 
 
 class SettingRefused(RunnerError):
@@ -37,31 +36,27 @@ def with_settings(config: JsonObject, given: RunArguments, profile: Profile) -> 
         SettingRefused: The executor has no such setting, its `config_schema` is unusable, or a value is not valid JSON.
         DescribeFailed: The executor does not describe itself.
     """
-    executor = locate_executor(profile.executor)
-    description = describe_executor(executor, bare_environment(os.environ))
+    description = describe_executor(locate_executor(profile.executor), bare_environment(os.environ))
     if (unusable := config_schema_problem(description)) is not None:
         raise SettingRefused(unusable)
-    changed: Any = {**profile.config, **config}
+    changed: Any = {**profile.settings, **config}
     touched = set()
-    for names, value in _assignments(given, description.config_schema, executor):
+    for names, value in _assignments(given, description):
         touched.add(names[0])
         changed = _assigned(changed, names, value)
     return {**config, **{name: changed[name] for name in touched}}
 
 
-def _assignments(given: RunArguments, schema: JsonObject, executor: Executor) -> Iterator[tuple[tuple[str, ...], Any]]:
-    properties: Any = schema.get("properties", {})
-    for name, option in _OPTIONS.items():
+def _assignments(given: RunArguments, description: Description) -> Iterator[tuple[tuple[str, ...], Any]]:
+    known = declared_settings(description)
+    for name, option in SETTING_OPTIONS.items():
         if (value := given.get(name)) in (None, ()):
             continue
-        if name not in properties:
-            raise SettingRefused(
-                f"{option} sets {name}, and the executor {executor.name} has no such setting; "
-                f"`{executor.path} describe` shows those that it has"
-            )
+        if name not in known:
+            raise SettingRefused(f"{option}: {no_setting(name, description)}")
         yield (name,), value
     for pair in given["settings"]:
-        yield _parsed(pair, schema, executor.name)
+        yield _parsed(pair, description.config_schema, description.executor.name)
 
 
 def _parsed(pair: str, schema: JsonObject, executor: str) -> tuple[tuple[str, ...], Any]:

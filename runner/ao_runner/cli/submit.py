@@ -22,6 +22,7 @@ from ao_runner.cli.new_run import (
 )
 from ao_runner.cli.options import (
     EXISTING_FILE,
+    SETTING_OPTIONS,
     Duration,
     RunArguments,
     Style,
@@ -33,6 +34,7 @@ from ao_runner.cli.options import (
     json_option,
     model_script_option,
     profile_option,
+    setting_options,
     store_option,
     timeout_option,
 )
@@ -59,6 +61,8 @@ OF_A_NEW_SESSION: Final = {
     "params_file": "--params",
     "config_file": "--config",
     "project_dir": "--project-dir",
+    "settings": "--set",
+    **SETTING_OPTIONS,
 }
 """What says how a session begins, and so cannot be said of one that is there."""
 
@@ -84,6 +88,7 @@ OF_A_NEW_SESSION: Final = {
 )
 @agent_options
 @profile_option("Profile or executor that performs the run.")
+@setting_options
 @timeout_option
 @model_script_option
 @click.option(
@@ -161,7 +166,7 @@ def _check_given(ctx: click.Context, given: RunArguments) -> None:
             raise click.UsageError("Missing BLUEPRINT; or use --session to continue a session.")
         return
     for name, shown in OF_A_NEW_SESSION.items():
-        if ctx.params[name] and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        if ctx.params[name] not in {None, ()} and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{shown} is for new sessions; omit it, or omit --session.")
 
 

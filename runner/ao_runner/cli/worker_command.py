@@ -435,7 +435,7 @@ async def _identity(profile: Profile, host: Host, agents: Path | None) -> "Runne
         profile=profile.name,
         executor_type=executor_type,
         command=str(executor.path),
-        config=dict(profile.config),
+        config=profile.settings,
         lifecycle=profile.lifecycle,
         tags=tuple(profile.tags),
         agents=() if agents is None else load_agents(agents, Path.cwd()),

@@ -32,6 +32,7 @@ from ao_protocol.refusals import (
     refuse_attachments,
     refuse_config,
     refuse_parameters,
+    refuse_undeclared_settings,
     refuse_unreadable_attachments,
     refuse_what_is_not_served,
     with_offered_strategy,
@@ -198,6 +199,7 @@ def ready_run(
             refuse_attachments(checked.invocation.attachments or [], description)
         else:
             refuse_what_is_not_served(checked.invocation, description)
+        refuse_undeclared_settings(checked.invocation.executor_config, description)
         try:
             refuse_config(checked.invocation.executor_config, description)
         except ConfigSchemaNotAcceptable as error:

@@ -221,7 +221,7 @@ def request_under(
             session,
             executor_name=executor.name,
             executor_path=str(executor.path),
-            executor_config={**profile.config, **session.executor_config},
+            executor_config={**profile.settings, **session.executor_config},
             blueprint=_without_default(session.blueprint, run),
         ),
         run=run,

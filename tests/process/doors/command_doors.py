@@ -20,6 +20,7 @@ from tests.process.doors.playing import (
     Door,
 )
 from tests.process.doors.spelling import Files, arguments_of, placed
+from tests.process.doors.table import COMMON
 from tests.process.runner.cli.calling import Ao
 
 
@@ -97,7 +98,8 @@ class Python(Door):
                 name: placed(value, folder) for name, value in asked.items() if name not in {"agent", "parameters"}
             }
             if "executor_config" in given:
-                given["config"] = given.pop("executor_config")
+                config = given.pop("executor_config")
+                given |= config if config == COMMON else {"config": config}
             if "model_script" in given:
                 given["model_script"] = files.write("model_script", given["model_script"])
             attachments = given.pop("attachments", [])

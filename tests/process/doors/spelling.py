@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.process.doors.table import AGENTS, SESSIONS, TRACE
+from tests.process.doors.table import AGENTS, COMMON, SESSIONS, TRACE
 
 OPTIONS: Final = {
     "agent": "BLUEPRINT|nobody.json",
@@ -86,7 +86,9 @@ def arguments_of(asked: Mapping[str, Any], folder: Path, files: Files) -> tuple[
         "run_id": lambda value: ["--run-id", value],
         "project_dir": lambda value: ["--project-dir", placed(value, folder)],
         "profile": lambda value: ["--profile", value],
-        "executor_config": lambda value: ["--config", files.write("executor_config", value)],
+        "executor_config": lambda value: (
+            settings_of(value) if value == COMMON else ["--config", files.write("executor_config", value)]
+        ),
         "output_schema": lambda value: ["--output-schema", files.write("output_schema", value)],
         "output_schema_name": lambda value: ["--output-schema-name", value],
         "output_schema_options": lambda value: [
@@ -114,6 +116,13 @@ def arguments_of(asked: Mapping[str, Any], folder: Path, files: Files) -> tuple[
         if name in written:
             argv += written[name](value)
     return argv, stdin
+
+
+def settings_of(config: Mapping[str, Any]) -> list[str]:
+    """Return common settings as options."""
+    tools = [part for name in config["allowed_tools"] for part in ("--allow-tool", name)]
+    named = ["--model", config["model"], "--reasoning-effort", config["reasoning_effort"], "--access", config["access"]]
+    return [*named, *tools, *([] if config["show_reasoning"] else ["--hide-reasoning"])]
 
 
 def document_of(asked: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -72,6 +72,14 @@ HI: Final = {"prompt": "Hi"}
 SCRIPT: Final = '{"answers": [{"text": "Done."}]}'
 TRACE: Final = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 LONG_AGO: Final = "2020-01-31T08:00:00.000Z"
+COMMON: Final[dict[str, Any]] = {
+    "model": "m-1",
+    "reasoning_effort": "low",
+    "show_reasoning": False,
+    "access": "edit",
+    "allowed_tools": ["Read", "Bash(git *)"],
+}
+"""Settings with one meaning in every executor."""
 NOTE: Final = {"name": "note.txt", "media_type": "text/plain", "path": "@/work/note.txt"}
 """A file beside the agents."""
 DOT: Final = {"name": "dot.png", "media_type": "image/png", "data": "iVBORw0KGgo="}
@@ -206,6 +214,7 @@ ACCEPTED: Final[dict[str, Accepted]] = {
         start(executor_config={"note": "blue", "list": [1, {"a": None}]}),
         {"executor_config": {"note": "blue", "list": [1, {"a": None}]}},
     ),
+    "common settings": Accepted(start(executor_config=COMMON), {"executor_config": COMMON}),
     "a schema": Accepted(start(output_schema=OBJECT), {"contract": inline(OBJECT)}),
     "a schema with options": Accepted(
         start(output_schema=OBJECT, output_schema_options={"max_retries": 1, "strategy": "extract"}),

@@ -37,6 +37,7 @@ CHANGES: Final[dict[str, dict[str, Any]]] = {
 """By copy: the columns that it has of its own. The time of a first claim is over, or that of the reset."""
 AGENT_OF_NOW: Final[dict[str, dict[str, Any]]] = {
     "settings of the executor": {"executor_config": {}},
+    "common settings": {"executor_config": {}},
     "a procedural agent": {"executor_config": {"commands_dir": "@/home"}},
 }
 """By request: the columns of a run again of an agent that the store knows, which is taken as it is now."""

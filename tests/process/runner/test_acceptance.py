@@ -31,6 +31,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "no blueprint": ({"blueprint": {"name": ""}}, "invalid_invocation", "$.name"),
     "another type of agent": ({"blueprint": {"type": "procedural"}}, "unsupported_capability", "type procedural"),
     "a wrong configuration": ({"executor_config": {"size": "x"}}, "invalid_executor_config", "$.size: 'x' is not of"),
+    "a common setting that is not declared": (
+        {"executor_config": {"access": "read", "size": 1}},
+        "invalid_executor_config",
+        "executor_config does not fit: $.access: x has no setting 'access'; it has size",
+    ),
     "a strategy that is not there": (
         {"blueprint": {"output_schema": {}}, "contract": {"source": "blueprint", "options": {"strategy": "native"}}},
         "unsupported_capability",

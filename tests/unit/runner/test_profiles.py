@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ao_executors.core.described import common_settings
+from ao_protocol.common_settings import COMMON_SETTINGS
 from ao_protocol.documents import Description
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import UnreadableFile, load_object
@@ -120,7 +122,7 @@ def test_a_size_that_is_none_is_refused_and_never_guessed(text: str) -> None:
 WRONG = {
     "a typo in a limit": ("limits: {timout_seconds: 3}", "$.limits.timout_seconds: unknown field; did you mean 'time"),
     "a limit in the wrong place": ("max_turns: 3", "$.max_turns: unknown field; did you mean 'limits.max_turns'?"),
-    "a field unlike any": ("zzz: 3", "$.zzz: unknown field; expected executor, description, config, environment, sec"),
+    "a field unlike any": ("zzz: 3", "$.zzz: unknown field; expected executor, description, config, model, reasonin"),
     "a name": ("name: p", "$.name: unknown field; a profile is called what its file is called"),
     "an unclear size": ("limits: {memory_bytes: 512m}", "expected a number of bytes, or text such as '512MiB' or"),
     "a duration in words": ("limits: {timeout_seconds: 30s}", "$.limits.timeout_seconds: input should be a valid"),
@@ -269,6 +271,35 @@ def test_what_an_executor_cannot_do_is_known_from_its_description() -> None:
         "$.lifecycle: persistent needs an executor with the capability multi_turn, which x does not have",
     ]
     assert problems_with(Profile.of_executor("x"), description) == []
+
+
+def test_common_settings_are_fields_that_win_over_the_configuration(tmp_path: Path) -> None:
+    text = "executor: x\nconfig: {model: a, turns: 2}\nmodel: b\nshow_reasoning: false\nadditional_folders: [docs]\n"
+    profile = load_profile(str(written(tmp_path, "mine.yaml", text)), tmp_path, {})
+    folder = str(tmp_path / "profiles" / "docs")
+    assert profile.settings == {
+        "model": "b", "turns": 2, "show_reasoning": False, "additional_folders": [folder],
+    }  # fmt: skip
+
+
+def test_a_common_setting_that_the_executor_does_not_declare_is_told_with_its_place() -> None:
+    profile = Profile(name="x", executor="x", config={"access": "read"}, model="m", reasoning_effort="low")
+    properties: JsonObject = {"model": {"type": "string"}}
+    description = Description.model_validate(
+        {
+            "schema_versions": ["3.0"],
+            "executor": {"name": "x", "version": "1"},
+            "config_schema": {"type": "object", "properties": properties},
+        }
+    )
+    assert problems_with(profile, description) == [
+        "$.reasoning_effort: x has no setting 'reasoning_effort'; it has model",
+        "$.config.access: x has no setting 'access'; it has model",
+    ]
+
+
+def test_the_toolkit_declares_each_common_setting() -> None:
+    assert set(common_settings()) == set(COMMON_SETTINGS)
 
 
 def test_a_config_schema_of_a_later_draft_is_told_in_words() -> None:

@@ -1,4 +1,4 @@
-"""`--set`, `--model`, `--allow` and `--permission-mode`: the executor's configuration on the command line."""
+"""`--set`, `--permission-mode` and the options of common settings: the executor's configuration on the command line."""
 
 import json
 import sys
@@ -15,6 +15,10 @@ SCHEMA: dict[str, Any] = {
         "model": {"type": "string", "minLength": 1},
         "permission_mode": {"enum": ["ask", "true"]},
         "allowed_tools": {"type": "array", "items": {"type": "string"}},
+        "access": {"enum": ["read", "edit", "all"]},
+        "reasoning_effort": {"type": "string"},
+        "show_reasoning": {"type": "boolean"},
+        "additional_folders": {"type": "array", "items": {"type": "string"}},
         "turns": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]},
         "fast": {"type": "boolean"},
         "anything": {},
@@ -60,6 +64,11 @@ def configurable(ao: Ao) -> Ao:
             {"allowed_tools": ["Write", "Bash(git *)"]},
             id="allow",
         ),
+        pytest.param(["--reasoning-effort", "low"], {"reasoning_effort": "low"}, id="reasoning effort"),
+        pytest.param(["--hide-reasoning"], {"show_reasoning": False}, id="no reasoning"),
+        pytest.param(["--access", "edit"], {"access": "edit"}, id="access"),
+        pytest.param(["--allow-tool", "Write"], {"allowed_tools": ["Write"]}, id="allow tool"),
+        pytest.param(["--add-folder", "/usr/../tmp"], {"additional_folders": ["/tmp"]}, id="add folder"),  # noqa: S108
         pytest.param(["--set", "model=7"], {"model": "7"}, id="a text that looks like a number"),
         pytest.param(["--set", "permission_mode=true"], {"permission_mode": "true"}, id="a text of a list"),
         pytest.param(["--set", "turns=7", "--set", "fast=true"], {"turns": 7, "fast": True}, id="JSON"),
@@ -124,16 +133,39 @@ def test_a_setting_without_a_name_or_a_value_is_a_usage_error(pair: str, configu
     assert json.loads(configurable("runs", "--json").stdout) == []
 
 
+@pytest.mark.parametrize("command", ["run", "submit"])
 @pytest.mark.parametrize(
-    ("option", "name"), [("--model", "model"), ("--allow", "allowed_tools"), ("--permission-mode", "permission_mode")]
+    ("options", "name"),
+    [
+        (["--model", "x"], "model"),
+        (["--reasoning-effort", "low"], "reasoning_effort"),
+        (["--hide-reasoning"], "show_reasoning"),
+        (["--access", "all"], "access"),
+        (["--allow-tool", "x"], "allowed_tools"),
+        (["--allow", "x"], "allowed_tools"),
+        (["--add-folder", "."], "additional_folders"),
+        (["--permission-mode", "x"], "permission_mode"),
+    ],
 )
-def test_a_short_form_needs_an_executor_with_that_setting(ao: Ao, option: str, name: str) -> None:
-    executor = miniature("answers_at_once")
-    called = ao("run", "agent.yaml", "-p", "x", "--executor", executor, option, "x")
+def test_an_option_needs_an_executor_with_that_setting(ao: Ao, command: str, options: list[str], name: str) -> None:
+    called = ao(command, "agent.yaml", "-p", "x", "--profile", miniature("answers_at_once"), *options)
     assert called.exit_code == 64
-    assert f"{option} sets {name}, and the executor answers_at_once has no such setting" in " ".join(
-        called.stderr.split()
-    )
+    option = "--allow-tool" if options[0] == "--allow" else options[0]
+    assert f"{option}: miniature has no setting {name!r}; it has none" in " ".join(called.stderr.split())
+    assert ao("runs", "--json").document == []
+
+
+def test_settings_of_a_submitted_run_are_those_of_its_session(configurable: Ao) -> None:
+    options = ("--model", "small", "--access", "read", "--allow-tool", "Read", "--hide-reasoning")
+    called = configurable("submit", "agent.yaml", "-p", "x", "--profile", "mine.json", *options)
+    assert called.exit_code == 0, called.stderr
+    (session,) = configurable("sessions", "--json").document
+    assert session["executor_config"] == {
+        "model": "small", "access": "read", "allowed_tools": ["Read"], "show_reasoning": False,
+    }  # fmt: skip
+    again = configurable("submit", "--session", "last", "-p", "x", "--access", "all")
+    assert again.exit_code == 2
+    assert "--access is for new sessions" in again.stderr
 
 
 def test_a_schema_that_refers_to_itself_has_an_end() -> None:
