@@ -11,8 +11,10 @@ from ao_conformance.cli.suites import runner_command
 from ao_conformance.runner_suite.runner_play import Note, forms_of, passed_by, play, stops_of
 from ao_conformance.runner_suite.running import RunnerPlan, run_runner_suite
 from ao_conformance.runner_suite.stage import (
+    OUR_ATTACH_OPTIONS,
     PLACEHOLDERS,
     RunnerVector,
+    attaching,
     filled_command,
     load_runner_vectors,
     our_command,
@@ -129,7 +131,7 @@ def test_ao_run_passes_what_it_passes() -> None:
 @pytest.mark.requirement("AOX-239")
 @pytest.mark.parametrize("vector", [vector for vector in VECTORS if "-refuses-" in vector.id], ids=lambda one: one.id)
 def test_ao_run_exits_with_64_where_it_refuses_a_run_and_with_2_where_there_is_none(vector: RunnerVector) -> None:
-    played = play(vector, our_command(), our_resume_command())
+    played = play(vector, attaching(our_command(), OUR_ATTACH_OPTIONS, vector), our_resume_command())
 
     assert played.exit_code == (64 if played.lines else 2)
 
@@ -139,9 +141,10 @@ def test_ao_run_exits_with_64_where_it_refuses_a_run_and_with_2_where_there_is_n
 def test_a_foreign_runner_passes_but_for_what_it_does_not_keep(tmp_path: Path) -> None:
     known = tmp_path / "known.txt"
     known.write_text("AOX-251 # no contracts\n", encoding="utf-8")
-    command = [*REFERENCE, *PLAIN, "{timeout_seconds}", "{idle_seconds}", "{config}"]
+    command = [*REFERENCE, *PLAIN, "{timeout_seconds}", "{idle_seconds}", "{config}", "{profile}"]
 
-    told = invoke("--known-failing", str(known), "--jobs", "8", "--quiet", "--", *command)
+    attach = ("--attach", "{file}:{media_type}")
+    told = invoke("--known-failing", str(known), *attach, "--jobs", "8", "--quiet", "--", *command)
 
     assert told.exit_code == 0, told.output
 
@@ -166,6 +169,22 @@ def test_a_resume_is_not_applicable_where_no_command_resumes() -> None:
     result = run_runner_suite(RunnerPlan(("true", *PLAIN), named("runner-refuses-a-resume")))
 
     assert result.vectors[0].verdict is Verdict.NOT_APPLICABLE
+
+
+def test_files_are_not_applicable_where_no_words_attach_one() -> None:
+    result = run_runner_suite(RunnerPlan(("true", *PLAIN), named("runner-attaches-files")))
+
+    assert result.vectors[0].verdict is Verdict.NOT_APPLICABLE
+    assert "--attach" in result.vectors[0].reason
+
+
+def test_the_words_that_attach_a_file_stand_behind_the_command_once_for_each() -> None:
+    (vector,) = named("runner-attaches-files")
+
+    assert attaching(("r", "{prompt}"), ("--add", "{media_type}={file}"), vector) == (
+        *("r", "{prompt}", "--add", "text/plain={project_dir}/note.txt"),
+        *("--add", "image/png={project_dir}/picture.png"),
+    )
 
 
 def test_a_command_that_prints_nothing_fails_and_its_last_words_are_shown() -> None:
@@ -199,6 +218,7 @@ def test_the_vectors_are_listed_with_what_they_are_about() -> None:
         pytest.param(["--only", "AOX-010"], "no runner vector tests AOX-010", id="not of runners"),
         pytest.param(["--", "my-runner", "{prompt}"], "add {executor}", id="no executor"),
         pytest.param(["--resume", "'", "--", "my-runner", "{executor}"], "cannot be split", id="resume"),
+        pytest.param(["--attach", "'", "--", "my-runner", "{executor}"], "cannot be split", id="attach"),
         pytest.param(["--report", "pdf=x"], "is not KIND=FILE", id="report"),
     ],
 )

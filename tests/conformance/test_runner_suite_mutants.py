@@ -87,6 +87,12 @@ CAUGHT = {
     "ServesEveryAgent": ("runner-refuses-an-agent-type", {"AOX-238"}),
     "TakesAnyConfiguration": ("runner-refuses-a-configuration", {"AOX-238"}),
     "TakesAnyStrategy": ("runner-refuses-an-unoffered-strategy", {"AOX-238"}),
+    "TakesAnyCommonSetting": ("runner-refuses-an-undeclared-setting", {"AOX-238"}),
+    "TakesAnyFile": ("runner-refuses-a-media-type", {"AOX-238"}),
+    "LooksForNoFile": ("runner-refuses-a-missing-file", {"AOX-239"}),
+    "LeavesTheFilesOut": ("runner-attaches-files", {"AOX-237"}),
+    "SortsTheFiles": ("runner-attaches-files", {"AOX-237"}),
+    "RequiresNothing": ("runner-attaches-files", {"AOX-237"}),
     "ResumesEverybody": ("runner-cannot-resume", {"AOX-238", "AOX-251"}),
     "ChecksBehindTheStart": ("runner-refuses-a-parameters-schema", {"AOX-239"}),
     "TakesAnyParameters": ("runner-refuses-an-empty-prompt", {"AOX-239"}),
@@ -127,7 +133,7 @@ def play_at(runner: str, *names: str) -> SuiteResult:
     argv = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", f"tests.conformance.runners.{module}")
     mutant = () if runner == REFERENCE else (runner,)
     vectors = [vector for vector in load_runner_vectors() if vector.id in names]
-    return run_runner_suite(RunnerPlan((*argv, *mutant, *ARGUMENTS), vectors))
+    return run_runner_suite(RunnerPlan((*argv, *mutant, *ARGUMENTS), vectors, attach=("{file}:{media_type}",)))
 
 
 def test_every_mutant_is_caught_by_a_vector() -> None:

@@ -32,7 +32,13 @@ from ao_conformance.cli.options import (
 )
 from ao_conformance.codec_suite import FORMS, CodecPlan, load_questions, run_codec_suite
 from ao_conformance.runner_suite.running import RunnerPlan, run_runner_suite
-from ao_conformance.runner_suite.stage import load_runner_vectors, our_command, our_resume_command, uses
+from ao_conformance.runner_suite.stage import (
+    OUR_ATTACH_OPTIONS,
+    load_runner_vectors,
+    our_command,
+    our_resume_command,
+    uses,
+)
 from ao_conformance.suite import LEVELS, Plan, run_suite
 from ao_conformance.vectors import ProcessVector, Vector, load_process_vectors, requirements_by_id
 from ao_conformance.verdict import Lateness, SuiteResult, VectorResult
@@ -297,6 +303,9 @@ def codec_command(
 @click.option(
     "--resume", metavar="LINE", help="Command that resumes the session of the run before, with the same placeholders."
 )
+@click.option(
+    "--attach", metavar="WORDS", help="Words behind CMD that attach a file: '--attach {file}', also with {media_type}."
+)
 @known_failing_option
 @report_option
 @jobs_option(8)
@@ -322,7 +331,8 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
         raise click.UsageError("CMD has no placeholder for the executor: add {executor}")
     plan = RunnerPlan(
         command=absolute(cmd) if cmd else our_command(),
-        resume=resume_command(options["resume"]) if cmd else our_resume_command(),
+        resume=absolute(words_of(options["resume"], "--resume")) if cmd else our_resume_command(),
+        attach=words_of(options["attach"], "--attach") if cmd else OUR_ATTACH_OPTIONS,
         vectors=vectors,
         is_ours=not cmd,
         known_failing=read_known_failing(options["known_failing"], (vector.id for vector in load_runner_vectors())),
@@ -332,13 +342,13 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
     finish(context, result, options["reports"])
 
 
-def resume_command(line: str | None) -> tuple[str, ...]:
-    """Return the argv of a shell command line; empty without a line.
+def words_of(line: str | None, option: str) -> tuple[str, ...]:
+    """Return the words of a shell command line; empty without a line.
 
     Raises:
         click.BadParameter: The line cannot be split into words.
     """
     try:
-        return absolute(shlex.split(line)) if line else ()
+        return tuple(shlex.split(line or ""))
     except ValueError as error:
-        raise click.BadParameter(f"{line!r} cannot be split into words: {error}", param_hint="--resume") from error
+        raise click.BadParameter(f"{line!r} cannot be split into words: {error}", param_hint=option) from error

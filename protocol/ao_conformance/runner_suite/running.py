@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ao_conformance.judging.judge import weigh
 from ao_conformance.runner_suite.runner_play import play
 from ao_conformance.runner_suite.runner_rules import judge, judged_in
-from ao_conformance.runner_suite.stage import RunnerVector, reason_against, reproduce_line, uses
+from ao_conformance.runner_suite.stage import RunnerVector, attaching, reason_against, reproduce_line, uses
 from ao_conformance.tally import OF_RUNNERS, KnownFailing, SuiteRun, requirement_result
 from ao_conformance.vectors import requirements_by_id
 from ao_conformance.verdict import SuiteResult, VectorResult, Verdict
@@ -24,6 +24,8 @@ class RunnerPlan:
     vectors: Sequence[RunnerVector]
     resume: tuple[str, ...] = ()
     """The command that resumes the session of the run before; empty if no such command exists."""
+    attach: tuple[str, ...] = ()
+    """The words that attach a file; empty if the command attaches none."""
     is_ours: bool = False
     """Whether the command is that of `ao run`, because the tester named none."""
     known_failing: KnownFailing = field(default_factory=KnownFailing)
@@ -61,12 +63,14 @@ def _play_one(vector: RunnerVector, plan: RunnerPlan) -> VectorResult:
     began = time.monotonic()
     if vector.resumes and not plan.resume:
         return vector.result(Verdict.NOT_APPLICABLE, "no command resumes a session; --resume names one")
+    if vector.attachments and not plan.attach:
+        return vector.result(Verdict.NOT_APPLICABLE, "no words attach a file to the prompt; --attach names them")
     if "input" in vector.given and not uses(plan.command, "profile"):
         return vector.result(Verdict.NOT_APPLICABLE, "the command has no {profile}, so that nobody answers requests")
     if reason := reason_against(plan.command, vector):
         return vector.result(Verdict.UNTESTABLE, reason)
     try:
-        played = play(vector, plan.command, plan.resume)
+        played = play(vector, attaching(plan.command, plan.attach, vector), plan.resume)
         findings = weigh(judge(played), OF_RUNNERS)
     except Exception:  # noqa: BLE001  # an error of the suite ends one vector only, and is reported as such
         return vector.result(Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
@@ -74,6 +78,6 @@ def _play_one(vector: RunnerVector, plan: RunnerPlan) -> VectorResult:
         findings,
         seconds=round(time.monotonic() - began, 2),
         transcript=played.transcript,
-        reproduce=reproduce_line(vector, *(() if plan.is_ours else (plan.command, plan.resume))),
+        reproduce=reproduce_line(vector, *(() if plan.is_ours else (plan.command, plan.resume, plan.attach))),
         judged=judged_in(played),
     )

@@ -22,6 +22,7 @@ OUR_OPTIONS: Final = (
     *("--project-dir", "{project_dir}", "--events", "--verify-results"),
 )
 OUR_RESUME_OPTIONS: Final = ("resume", "last", "-p", "{prompt}", "--events", "--verify-results")
+OUR_ATTACH_OPTIONS: Final = ("--attach", "{file}:{media_type}")
 PLACEHOLDERS: Final = (
     *("executor", "blueprint", "prompt", "project_dir", "timeout_seconds", "idle_seconds", "config", "profile"),
 )
@@ -58,6 +59,12 @@ class RunnerVector(Vector):
     def given(self) -> Document:
         """The other input of the runner."""
         found: Document = self.source.get("given", {})
+        return found
+
+    @property
+    def attachments(self) -> Sequence[Document]:
+        """The files beside the prompt: `name`, `media_type`, and the `text` of the file, if there is a file."""
+        found: Sequence[Document] = self.given.get("attachments", ())
         return found
 
     @property
@@ -106,6 +113,13 @@ def filled_command(command: Sequence[str], values: Mapping[str, str]) -> list[st
     return argv
 
 
+def attaching(command: Sequence[str], attach: Sequence[str], vector: RunnerVector) -> tuple[str, ...]:
+    """Return a command with the words that attach each file of a vector. The files are in the project directory."""
+    files = [(f"{{project_dir}}/{one['name']}", one["media_type"]) for one in vector.attachments]
+    words = (word.replace("{file}", file).replace("{media_type}", of) for file, of in files for word in attach)
+    return (*command, *words)
+
+
 def uses(command: Sequence[str], *names: str) -> bool:
     """Return whether a command has at least one of the placeholders."""
     return any(f"{{{name}}}" in argument for argument in command for name in names)
@@ -124,12 +138,15 @@ def reason_against(command: Sequence[str], vector: RunnerVector) -> str | None:
     return None
 
 
-def reproduce_line(vector: RunnerVector, command: Sequence[str] = (), resume: Sequence[str] = ()) -> str:
+def reproduce_line(
+    vector: RunnerVector, command: Sequence[str] = (), resume: Sequence[str] = (), attach: Sequence[str] = ()
+) -> str:
     """Return a shell command that plays the vector again; without `command` it tests `ao run`."""
     long = ["--long"] if vector.takes_long else []
     resumed = ["--resume", shlex.join(resume)] if vector.resumes and resume else []
+    attached = ["--attach", shlex.join(attach)] if vector.attachments and attach else []
     behind = ["--", *command] if command else []
-    return shlex.join(["ao", "conformance", "runner", *long, *resumed, "--only", vector.id, *behind])
+    return shlex.join(["ao", "conformance", "runner", *long, *resumed, *attached, "--only", vector.id, *behind])
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +209,9 @@ def _make_project_dir(vector: RunnerVector, path: Path) -> None:
             path.touch()
         case _:
             path.mkdir()
+            for one in vector.attachments:
+                if "text" in one:
+                    (path / one["name"]).write_text(one["text"], encoding="utf-8")
 
 
 def _limits(vector: RunnerVector) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """What the reference runner is asked for: what it refuses, and what it sends."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from ao_protocol.refusals import (
     contract_or_refusal,
     refuse_config,
     refuse_parameters,
+    refuse_undeclared_settings,
+    refuse_unreadable_attachments,
     refuse_what_is_not_served,
     with_offered_strategy,
 )
@@ -30,11 +33,14 @@ OF_RUNNERS = (Strategy.PROMPT, Strategy.SYSTEM_PROMPT, Strategy.EXTRACT)
 class Order:
     """A run that is asked for: its fields of the invocation, and every reason to refuse it."""
 
-    def __init__(self, blueprint: str, prompt: str, project_dir: str, config: str | None) -> None:
+    def __init__(self, blueprint: str, prompt: str, project_dir: str, config: str | None, files: Sequence[str]) -> None:
         self.blueprint: Document = json.loads(Path(blueprint).read_text())
         self.parameters: Document = {"prompt": prompt}
         self.project_dir = project_dir
         self.config: Document = {} if config is None else json.loads(Path(config).read_text())
+        self.attachments: list[Document] = []
+        for file, _, media_type in (one.rpartition(":") for one in files):
+            self.attachments.append({"name": Path(file).name, "media_type": media_type, "path": file})
         self.contract: OutputContract | None = None
         self.keeps_contract = False
 
@@ -43,6 +49,7 @@ class Order:
         self.check_length(document)
         invocation = self.read_invocation(document)
         self.check_folder()
+        self.check_files(invocation)
         self.check_parameters(invocation)
         self.check_contract(invocation)
 
@@ -50,6 +57,7 @@ class Order:
         """Refuse what the description rules out."""
         self.check_what_is_served(self.read_invocation(document), description)
         self.check_config(description)
+        self.check_common_settings(description)
         if self.contract is not None:
             self.check_strategy(self.contract, description)
 
@@ -66,6 +74,9 @@ class Order:
         if not Path(self.project_dir).is_dir():
             raise InvocationRefused(ErrorType.WORKSPACE_ERROR, f"{self.project_dir} is not a directory")
 
+    def check_files(self, invocation: Invocation) -> None:
+        refuse_unreadable_attachments(invocation.attachments or [])
+
     def check_parameters(self, invocation: Invocation) -> None:
         refuse_parameters(invocation)
 
@@ -78,6 +89,9 @@ class Order:
 
     def check_config(self, description: Description) -> None:
         refuse_config(self.config, description)
+
+    def check_common_settings(self, description: Description) -> None:
+        refuse_undeclared_settings(self.config, description)
 
     def check_strategy(self, contract: OutputContract, description: Description) -> None:
         capability = description.capabilities.output_schema
@@ -101,6 +115,8 @@ class Order:
                 prompt = self.with_demand(prompt, self.contract)
         document: Document = {"parameters": self.parameters, "agent_blueprint": blueprint}
         document |= {"executor_config": self.config, "project_dir": self.project_dir}
+        if self.attachments:
+            document |= {"attachments": self.attachments, "requires": ["attachments"]}
         return document if prompt is None else {**document, "prompt": prompt}
 
     def prompt(self) -> str | None:

@@ -37,14 +37,17 @@ Step = tuple[Callable[[], None], float]
 
 
 class Runner(Order):
-    """Performs one run and prints its events."""
+    """Performs one run and prints its events.
+
+    Behind the profile stand the files that are attached, each as `FILE:TYPE`.
+    """
 
     max_line_bytes = 16 * 1024 * 1024
 
     def __init__(
         self, executor: str, blueprint: str, prompt: str, project_dir: str, timeout: str, idle: str, *more: str
     ) -> None:
-        super().__init__(blueprint, prompt, project_dir, more[0] if more else None)
+        super().__init__(blueprint, prompt, project_dir, more[0] if more else None, more[2:])
         profile = json.loads(Path(more[1]).read_text()) if more[1:] else {}
         self.host: Document = profile.get("input", {})
         """How long a person has to answer a request, and what happens then; empty if nobody answers."""

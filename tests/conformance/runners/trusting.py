@@ -62,6 +62,37 @@ class TakesAnyStrategy(Runner):
             super().check_strategy(contract, description)
 
 
+class TakesAnyCommonSetting(Runner):
+    def check_common_settings(self, description: Description) -> None:
+        pass
+
+
+class TakesAnyFile(Runner):
+    def check_what_is_served(self, invocation: Invocation, description: Description) -> None:
+        super().check_what_is_served(invocation.model_copy(update={"attachments": None}), description)
+
+
+class LooksForNoFile(Runner):
+    def check_files(self, invocation: Invocation) -> None:
+        pass
+
+
+class LeavesTheFilesOut(Runner):
+    def fields(self) -> Document:
+        return {name: value for name, value in super().fields().items() if name not in {"attachments", "requires"}}
+
+
+class SortsTheFiles(Runner):
+    def fields(self) -> Document:
+        self.attachments.sort(key=lambda one: str(one["media_type"]))
+        return super().fields()
+
+
+class RequiresNothing(Runner):
+    def fields(self) -> Document:
+        return {name: value for name, value in super().fields().items() if name != "requires"}
+
+
 class ResumesEverybody(Runner):
     """It asks for another answer, whoever answered."""
 
