@@ -129,3 +129,25 @@ def test_every_example_is_a_valid_blueprint_with_a_model_script(ao: Ao) -> None:
         check = ao("blueprint", "check", str(blueprint))
         assert check.exit_code == 0, check.stderr
         assert (folder / "model-script.json").is_file()
+
+
+INVOICE = ("--attach", str(EXAMPLES / "invoice" / "invoice.pdf"))
+RECEIPT = ("--attach", str(EXAMPLES / "invoice" / "receipt.png"))
+
+
+def test_invoice_shows_the_model_a_pdf_and_a_picture_and_gives_a_validated_answer(ao: Ao) -> None:
+    run = run_example(ao, "invoice", "-p", "Is it paid?", *INVOICE, *RECEIPT)
+    assert run.exit_code == 0, run.stderr
+    answers = json.loads((EXAMPLES / "invoice" / "model-script.json").read_text())["answers"]
+    assert run.document == answers[1]["json"]
+    result = ao("result", "last", "--json").document
+    assert result["schema_validation"] == {"valid": True, "schema_name": None, "retry_count": 1}
+    record = ao("result", "last", "--record").document
+    assert [one["media_type"] for one in record["attachments"]] == ["application/pdf", "image/png"]
+
+
+@pytest.mark.parametrize("given", [INVOICE, RECEIPT], ids=["no receipt", "no invoice"])
+def test_the_script_of_invoice_answers_only_a_model_that_sees_both_files(ao: Ao, given: tuple[str, ...]) -> None:
+    run = run_example(ao, "invoice", "-p", "Is it paid?", *given)
+    assert run.exit_code == 1
+    assert "files_contain" in run.stderr, run.stderr

@@ -68,7 +68,8 @@ ANSWERS_SECONDS: Final = 0.3
     epilog=examples(
         'ao run pr-reviewer.yaml -p "Review PR 7"',
         "git diff | ao run pr-reviewer.yaml",
-        "ao run fixer.yaml -p \"Fix the build\" --model opus --allow Edit --allow 'Bash(make *)'",
+        "ao run fixer.yaml -p \"Fix the build\" --model opus --access edit --allow-tool 'Bash(make *)'",
+        'ao run invoice.yaml -p "Is it paid?" --attach invoice.pdf --attach receipt.png',
         'ao run writer.yaml --param topic="AI safety" --param max_words=500',
         'ao run pr-reviewer.yaml -p "Review PR 7" --model-script answers.yaml',
         'ao run pr-reviewer.yaml -p "Review PR 7" > review.json',
