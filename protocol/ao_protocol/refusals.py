@@ -71,7 +71,7 @@ def refuse_what_is_not_served(invocation: Invocation, description: Description) 
     refuse_attachments(invocation.attachments or [], description)
 
 
-def refuse_attachments(attachments: Collection[Attachment], description: Description) -> None:
+def refuse_attachments(attachments: Sequence[Attachment], description: Description) -> None:
     """Check that the executor declares the media type of each attachment.
 
     Raises:
@@ -79,12 +79,14 @@ def refuse_attachments(attachments: Collection[Attachment], description: Descrip
     """
     capability = description.capabilities.attachments
     declared = capability.media_types if isinstance(capability, AttachmentsCapability) else []
-    missing = sorted({one.media_type for one in attachments if not matches(one.media_type, declared)})
-    if missing:
-        taken = f"it takes {', '.join(declared)}" if declared else "it takes none"
+    types = {f"$.attachments[{index}].media_type": one.media_type for index, one in enumerate(attachments)}
+    refused = {place: media_type for place, media_type in types.items() if not matches(media_type, declared)}
+    if refused:
+        missing = sorted(set(refused.values()))
+        taken = f"of the type {' or '.join(missing)}; it takes {', '.join(declared) or 'none'}"
         raise InvocationRefused(
             ErrorType.UNSUPPORTED_CAPABILITY,
-            f"{description.executor.name} takes no attachments of the type {' or '.join(missing)}; {taken}",
+            f"{', '.join(refused)}: {description.executor.name} takes no attachments {taken}",
             {"missing": [f"{ATTACHMENTS_FEATURE}:{media_type}" for media_type in missing]},
         )
 

@@ -57,7 +57,10 @@ class AskedInJson(BaseModel):
     timeout_seconds: Seconds | None = None
     metadata: JsonObject = Field({}, description="Passed to the executor.")
     labels: dict[str, str] = Field({}, description="Short texts by name, by which runs are found.")
-    attachments: Attachments = Field([], description="Files beside the prompt; `path` is one on the worker's host.")
+    attachments: Attachments = Field(
+        [],
+        description="Files beside the prompt: bytes as `data` in base64, or the `path` of one on the worker's host.",
+    )
     output_schema: JsonObject | None = Field(None, description="JSON Schema of the answer.")
     output_schema_name: str | None = Field(None, description="A named schema, instead of output_schema.")
     output_schema_options: JsonObject | None = Field(None, description="How the schema is enforced.")

@@ -44,7 +44,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a media type that is not declared": (
         attached("application/pdf", data="JVBERi0="),
         "unsupported_capability",
-        "x takes no attachments of the type application/pdf; it takes image/*",
+        "$.attachments[0].media_type: x takes no attachments of the type application/pdf; it takes image/*",
     ),
     "a file that is not there": (
         attached(path="/nowhere/a.png"),
