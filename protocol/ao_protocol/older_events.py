@@ -1,8 +1,8 @@
 """Events in the older vocabulary of the REST contract: `message`, `pre_tool`, `post_tool`, `result`.
 
-Events without a counterpart are left out: `run_started`, `message_delta`, `output_validation`, `retry_scheduled`,
-`usage`, `heartbeat`, `log`, `input_requested` and vendor events. In that contract `session_bound` is a call of its own
-and `failure` is the end of the run, so neither is an event.
+Events without a counterpart are left out: messages without text, `run_started`, `message_delta`, `output_validation`,
+`retry_scheduled`, `usage`, `heartbeat`, `log`, `input_requested` and vendor events. Reasoning is left out, too. In that
+contract `session_bound` is a call of its own and `failure` is the end of the run, so neither is an event.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ def older_event(body: Body) -> JsonObject | None:
         case Message(role=role, content=content):
             texts = [block.text for block in content if isinstance(block, TextBlock)]
             blocks: list[JsonValue] = [{"type": "text", "text": text} for text in texts]
-            return {"event_type": "message", "role": role, "content": blocks} if blocks else None
+            return {"event_type": "message", "role": role, "content": blocks} if blocks or not content else None
         case ToolStarted(tool_name=name, tool_input=given):
             return {"event_type": "pre_tool", "tool_name": name, "tool_input": as_object(given)}
         case ToolFinished(tool_name=name, tool_input=given, tool_output=output):

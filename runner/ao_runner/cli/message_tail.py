@@ -1,8 +1,9 @@
-"""The end of the message that an agent is writing, in the lines that a terminal has room for."""
+"""The end of the messages that an agent and its sub-agents write, in the lines that a terminal has room for."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ao_protocol.events import Body, Message, MessageDelta, Terminal, Usage
+from ao_protocol.events import Body, Message, MessageDelta, Terminal, ToolFinished, Usage
 from ao_protocol.message_content import text_of
 from ao_runner.cli.printing import plain_text
 
@@ -18,40 +19,64 @@ LEAST_COLUMNS: Final = 8
 """On a narrower terminal nothing is shown before the message is complete."""
 
 
-class MessageTail:
-    """Pass it every event of a run. A complete message stays until the event after it, which tells where it belongs."""
+@dataclass
+class _Written:
+    """A message that is being written, and its depth below the tool calls that it is part of."""
 
-    def __init__(self) -> None:
-        self._message_id = ""
-        self._text = ""
-        self._is_whole = False
+    message_id: str
+    depth: int
+    text: str = ""
+    is_whole: bool = False
 
-    def receive(self, body: Body) -> None:
-        """Process an event."""
-        match body:
-            case MessageDelta(role="assistant", message_id=message_id, content=content):
-                if message_id != self._message_id or self._is_whole:
-                    self._message_id, self._text, self._is_whole = message_id, "", False
-                self._text += plain_text(text_of(content))
-                if len(self._text) > 2 * KEPT_CHARACTERS:
-                    self._text = self._text[-KEPT_CHARACTERS:]
-            case Message(message_id=message_id) if message_id == self._message_id:
-                self._is_whole = True
-            case Usage():
-                pass
-            case _ if self._is_whole or isinstance(body, Terminal):
-                self._message_id, self._text, self._is_whole = "", "", False
-
-    def lines(self, console: "Console") -> "list[Text]":
-        """Return the last lines of the message, as wide as the terminal and at most half as many as it has."""
+    def lines(self, console: "Console", most: int) -> "list[Text]":
+        """Return its last lines, as wide as the terminal."""
         from rich.text import Text
 
-        columns, most = console.width - len(MARK), max(1, min(MAX_LINES, console.height // 2))
-        text = self._text.strip("\n")
-        if not text.strip() or console.width < LEAST_COLUMNS:
+        mark = " " * min(2 * self.depth, console.width // 4) + MARK
+        columns = console.width - len(mark)
+        end = Text("\n".join(_last_of(self.text.strip("\n").split("\n")[-most:], most * columns)), tab_size=4)
+        return [Text(mark, style="dim") + line for line in end.wrap(console, columns, overflow="fold")[-most:]]
+
+
+class MessageTail:
+    """Pass it every event of a run. A complete message stays until the event after it, which tells where it belongs.
+
+    Sub-agents may write at the same time. Each of them, and the agent, writes one message at a time.
+    """
+
+    def __init__(self) -> None:
+        self._of_call: dict[str | None, _Written] = {}
+        """The messages by the tool call that they are part of; None stands for the agent."""
+
+    def receive(self, body: Body, depth: int = 0) -> None:
+        """Process an event that is part of so many tool calls, one within the other."""
+        ours = self._of_call.get(None)
+        if ours is not None and ours.is_whole and not isinstance(body, Usage):
+            del self._of_call[None]
+        match body:
+            case MessageDelta(role="assistant", parent_tool_call_id=call, message_id=message_id):
+                written = self._of_call.get(call)
+                if written is None or written.message_id != message_id:
+                    written = self._of_call[call] = _Written(message_id, depth)
+                written.text += plain_text(text_of(body.content))
+                if len(written.text) > 2 * KEPT_CHARACTERS:
+                    written.text = written.text[-KEPT_CHARACTERS:]
+            case Message(parent_tool_call_id=None, message_id=message_id):
+                if ours is not None and ours.message_id == message_id:
+                    ours.is_whole = True
+            case Message(parent_tool_call_id=call) | ToolFinished(tool_call_id=call):
+                self._of_call.pop(call, None)
+            case _ if isinstance(body, Terminal):
+                self._of_call.clear()
+
+    def lines(self, console: "Console") -> "list[Text]":
+        """Return the last lines of the messages, in total at most half as many as the terminal has."""
+        shown = [written for written in self._of_call.values() if written.text.strip()]
+        if not shown or console.width < LEAST_COLUMNS:
             return []
-        end = Text("\n".join(_last_of(text.split("\n")[-most:], most * columns)), tab_size=4)
-        return [Text(MARK, style="dim") + line for line in end.wrap(console, columns, overflow="fold")[-most:]]
+        most = max(1, min(MAX_LINES, console.height // 2))
+        each = max(1, most // len(shown))
+        return [line for written in shown[-most:] for line in written.lines(console, each)]
 
 
 def _last_of(lines: list[str], most: int) -> list[str]:

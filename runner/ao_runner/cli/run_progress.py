@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from ao_protocol.errors import ErrorType
@@ -22,7 +22,7 @@ from ao_runner.cli.printing import console, echo, escaped_line, plain_text, prin
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Listener, NeverFull
-from ao_runner.runs.narration import Narration, NarrationEntry, Severity, describe_usage, entry_of
+from ao_runner.runs.narration import Narration, NarrationEntry, Nesting, Severity, describe_usage
 from ao_runner.store.records import Run
 from ao_runner.store.store import Store
 
@@ -35,6 +35,8 @@ STYLES: Final[dict[Severity, str]] = {
 }  # fmt: skip
 MAX_MESSAGE_LINES: Final = 6
 MAX_SHOWN_ERRORS: Final = 10
+MAX_SHOWN_DEPTH: Final = 8
+MAX_CALL_CHARACTERS: Final = 80
 MAX_SHOWN_STDERR_LINES: Final = 12
 HINTS: Final[dict[str, str]] = {
     ErrorType.AUTHENTICATION_FAILED: "set the key of its provider, or log in there; `ao executors describe NAME` lists "
@@ -79,23 +81,37 @@ class Narrator:
     """The lines for the events of a run, without its end, which is shown separately."""
 
     def __init__(self) -> None:
-        self._narration = Narration()
+        self.narration = Narration(Nesting(shown=("line",)))
 
     def tell(self, event: Event | Relayed) -> list[ProgressLine]:
         """Return the lines for an event; none for an event that is only for programs or for a page with all details."""
-        entries = self._narration.receive(event.body)
+        entries = self.narration.receive(event.body)
         return [line for entry in entries if entry.weight == "line" for line in lines_of(entry)]
 
 
 def lines_of(entry: NarrationEntry) -> list[ProgressLine]:
-    """Return an entry as lines: the begin of a message, or a sentence and the first of its points."""
-    if entry.kind == "message":
-        said = [line for line in plain_text(entry.text).strip().splitlines() if line.strip()]
-        shown = [ProgressLine(entry.mark, shorten(line)) for line in said[:MAX_MESSAGE_LINES]]
-        more = len(said) - MAX_MESSAGE_LINES
-        return shown + ([ProgressLine(entry.mark, f"… {more} more lines", "dim")] if more > 0 else [])
-    points = [ProgressLine(" ", f"  {point}", entry.severity) for point in first_points(entry.points)]
-    return [ProgressLine(entry.mark, shorten(entry.sentence), entry.severity), *points]
+    """Return an entry as lines: the begin of a message, or a sentence and the first of its points.
+
+    They are indented by the depth of the entry. Where it does not stand below its call, a line names the call.
+    """
+    depth = min(len(entry.path), MAX_SHOWN_DEPTH)
+    lines = _lines_of_message(entry) if entry.kind == "message" else [
+        ProgressLine(entry.mark, shorten(entry.sentence), entry.severity),
+        *(ProgressLine(" ", f"  {point}", entry.severity) for point in first_points(entry.points)),
+    ]  # fmt: skip
+    indented = [replace(line, mark="  " * depth + line.mark) for line in lines]
+    if entry.is_below:
+        return indented
+    call = "an earlier call" if entry.part_of is None else shorten(entry.part_of.sentence, MAX_CALL_CHARACTERS)
+    return [ProgressLine("  " * (depth - 1) + "·", f"part of {call}", "dim"), *indented]
+
+
+def _lines_of_message(entry: NarrationEntry) -> list[ProgressLine]:
+    thought = [ProgressLine("·", shorten(f"thinking: {entry.reasoning}"), "dim")] if entry.reasoning.strip() else []
+    said = [line for line in plain_text(entry.text).strip().splitlines() if line.strip()]
+    shown = [ProgressLine("│", shorten(line)) for line in said[:MAX_MESSAGE_LINES]]
+    more = len(said) - MAX_MESSAGE_LINES
+    return [*thought, *shown, *([ProgressLine("│", f"… {more} more lines", "dim")] if more > 0 else [])]
 
 
 def first_points(points: Sequence[str]) -> list[str]:
@@ -294,11 +310,13 @@ class LiveProgress(PlainProgress):
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the lines for the event, and update the current activity."""
-        self._writing.receive(relayed.body)
-        super().on_event(relayed)
-        body = relayed.body
+        lines, body = self._narrator.tell(relayed), relayed.body
+        entry = self._narrator.narration.last
+        self._writing.receive(body, len(entry.path))
+        for line in lines:
+            self._print(line)
         note_calls(relayed.document, self._open_tools, {})
-        self._doing = entry_of(body).doing or self._doing
+        self._doing = entry.doing or self._doing
         if isinstance(body, OutputValidation):
             self._attempts = body.attempt + body.retries_left
             self._attempt = min(body.attempt + (not body.valid), self._attempts)

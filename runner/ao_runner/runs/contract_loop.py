@@ -113,7 +113,7 @@ class ContractLoop:
 
     def receive(self, item: Relayed) -> Iterator[Relayed]:
         """Process an event of an attempt and yield the resulting events of the run."""
-        if item.event_type == "message_delta":
+        if item.event_type == "message_delta" and item.document.get("parent_tool_call_id") is None:
             return  # it may be part of an answer that does not fit
         match item.body:
             case RunStarted() if self._last_seq > 0:

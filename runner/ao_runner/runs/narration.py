@@ -4,10 +4,10 @@ A new event type gets its case in `entry_of`. Without one it gets the general en
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from pydantic import JsonValue, ValidationError
 
@@ -38,7 +38,7 @@ from ao_protocol.events import (
     parse_event,
 )
 from ao_protocol.framing import decode_object
-from ao_protocol.message_content import text_of
+from ao_protocol.message_content import reasoning_of, text_of
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import NOT_DESCRIBED
 
@@ -75,6 +75,12 @@ class NarrationEntry:
         points: Single problems.
         message_id: The id of a message or a piece of one.
         doing: What the run does after the event; empty if the event does not tell.
+        reasoning: What the model thought before it said the text.
+        call: The id of a tool call that begins or ends.
+        parent: The id of the tool call that the event is part of; empty if there is none.
+        path: The ids of that call and the calls around it, the outermost first. The length is the depth.
+        part_of: The entry of the begin of that call; None if it is unknown.
+        is_below: Whether the entry is shown directly below that call or other parts of it.
     """
 
     kind: Kind
@@ -89,11 +95,49 @@ class NarrationEntry:
     points: Sequence[str] = ()
     message_id: str = ""
     doing: str = ""
+    reasoning: str = ""
+    call: str = ""
+    parent: str = ""
+    path: tuple[str, ...] = ()
+    part_of: Self | None = None
+    is_below: bool = True
 
     @property
     def sentence(self) -> str:
         """The entry as one sentence."""
         return self.line or self.text
+
+
+@dataclass
+class Nesting:
+    """Finds the place of each entry of a run below the tool call that it is part of (AOX-095).
+
+    Args:
+        shown: The weights of the entries that are shown.
+    """
+
+    shown: Collection[Weight]
+    _open: dict[str, NarrationEntry] = field(default_factory=dict)
+    """The entries of the begin of the open calls, by their ids."""
+    _above: tuple[str, ...] = ()
+    """The calls below which the last shown entry stands, and its own."""
+
+    def place(self, entry: NarrationEntry) -> NarrationEntry:
+        """Return the next entry with its place. Pass all entries of a run, also those that are not shown."""
+        if entry.kind == "start":
+            self._open.clear()
+        begun = self._open.pop(entry.call, None)
+        if parent := entry.parent or ("" if begun is None else begun.parent):
+            call = self._open.get(parent)
+            path, is_below = (*(() if call is None else call.path), parent), parent in self._above
+            entry = replace(entry, parent=parent, path=path, part_of=call, is_below=is_below)
+        if entry.kind == "tool" and not entry.label:
+            self._open[entry.call] = entry
+        if entry.weight in self.shown:
+            own = (*entry.path, entry.call)
+            # A piece is added to the entry of its message, which may stand further up.
+            self._above = tuple(call for call in self._above if call in own) if entry.kind == "delta" else own
+        return entry
 
 
 @dataclass
@@ -103,17 +147,22 @@ class Narration:
     A message of the agent is held back until the next event tells whether it is the result.
     """
 
-    _held_back: Message | None = None
+    nesting: Nesting
+    last: NarrationEntry = field(init=False)
+    """The entry of the last event, due or not."""
+    _held_back: tuple[Message, NarrationEntry] | None = None
 
     def receive(self, body: Body) -> list[NarrationEntry]:
         """Return the entries that the next event makes due, of any weight."""
-        entry = entry_of(body)
+        entry = self.last = self.nesting.place(entry_of(body))
         if isinstance(body, Usage):
             return [entry]  # it comes between a message and the result
         held, self._held_back = self._held_back, None
-        due = [] if held is None or _is_result(held, body) else [entry_of(held)]
-        if isinstance(body, Message) and body.role == "assistant":
-            self._held_back = body
+        due = [] if held is None else [held[1]]
+        if held is not None and _is_result(held[0], body):
+            due = [replace(held[1], text="")] if held[1].reasoning else []
+        if isinstance(body, Message) and body.role == "assistant" and not body.parent_tool_call_id and entry.text:
+            self._held_back = body, entry
             return due
         return [*due, entry]
 
@@ -166,28 +215,39 @@ def _(body: SessionBound) -> NarrationEntry:
 
 @entry_of.register
 def _(body: Message) -> NarrationEntry:
-    weight: Weight = "line" if body.role == "assistant" else "detail"
-    text, message_id = text_of(body.content), body.message_id
-    return NarrationEntry("message", body.role, text, mark="│", weight=weight, message_id=message_id, doing="thinking")
+    text, reasoning = text_of(body.content), reasoning_of(body.content)
+    entry = NarrationEntry("message", body.role, text, mark="│", doing="thinking", reasoning=reasoning)
+    entry = replace(entry, message_id=body.message_id, parent=body.parent_tool_call_id or "")
+    if not text.strip() and reasoning.strip():
+        entry = replace(entry, line=f"thinking: {reasoning}", mark="·", severity="dim")
+    elif not text.strip():
+        return replace(entry, weight="quiet")
+    return entry if body.role == "assistant" else replace(entry, weight="detail")
 
 
 @entry_of.register
 def _(body: MessageDelta) -> NarrationEntry:
-    text, message_id = text_of(body.content), body.message_id
-    return NarrationEntry("delta", body.role, text, weight="detail", message_id=message_id, doing="writing")
+    text, reasoning = text_of(body.content), reasoning_of(body.content)
+    if not text and not reasoning:
+        return NarrationEntry("delta", body.role, weight="quiet")
+    doing = "writing" if text else "thinking"
+    entry = NarrationEntry("delta", body.role, text, weight="detail", doing=doing, reasoning=reasoning)
+    return replace(entry, message_id=body.message_id, parent=body.parent_tool_call_id or "")
 
 
 @entry_of.register
 def _(body: ToolStarted) -> NarrationEntry:
     brief = _brief(body.tool_input)
     line = f"{body.tool_name} {brief}".rstrip()
-    return NarrationEntry("tool", body.tool_name, brief, line, mark="→", value=body.tool_input)
+    call, parent = body.tool_call_id, body.parent_tool_call_id or ""
+    return NarrationEntry("tool", body.tool_name, brief, line, "→", value=body.tool_input, call=call, parent=parent)
 
 
 @entry_of.register
 def _(body: ToolFinished) -> NarrationEntry:
     value = body.tool_output if body.error is None else body.error
     entry = NarrationEntry("tool", body.tool_name, _brief(value), label=body.status, value=value, doing="thinking")
+    entry = replace(entry, call=body.tool_call_id, parent=body.parent_tool_call_id or "")
     if body.status == "completed":
         return replace(entry, weight="detail")
     line = f"{body.tool_name} {body.status}{f': {body.error}' if body.error else ''}"

@@ -15,7 +15,7 @@ from ao_server.api.streams import event_stream
 from ao_server.context import ServerContext
 from ao_server.event_log import EVENTS_AT_ONCE, EventPosition, LoggedEvent, some_events
 from ao_server.pages.rendering import can_act, fragment
-from ao_server.pages.timeline import entry_of, with_joined_pieces
+from ao_server.pages.timeline import EntryReader
 from ao_server.shapes import names_of
 
 BETWEEN_LISTS_SECONDS: Final = 0.5
@@ -36,6 +36,7 @@ async def timeline_stream(
     With a run, end behind its last event; otherwise go on until the server stops.
     """
     progress: object = None
+    reader = EntryReader(session_id)
 
     def look(store: Store) -> tuple[Sequence[LoggedEvent], str, object, bool]:
         # Asked before reading: an event that comes between the two is read in the next round.
@@ -43,8 +44,7 @@ async def timeline_stream(
         states = [state for state in every if run_id in {None, state.run.run_id}]
         events = some_events(store, session_id, after, run_id)
         by_id = {state.run.run_id: state for state in states}
-        entries = [entry for event in events if (entry := entry_of(event, by_id)) is not None]
-        html = "".join(entry.html for entry in with_joined_pieces(entries))
+        html = "".join(entry.html for entry in reader.read(store, events, by_id))
         now = [(state.run.run_id, names_of(state).run, state.attempt) for state in every]
         lines = [event.line.encode(errors="replace") for event in events]
         if now != progress or any(events_of_types(lines, SHOWN_IN_HEADS)):

@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Final
 
 from pydantic import JsonValue
 
-from ao_protocol.events import InvalidEvent
+from ao_protocol.events import InvalidEvent, event_from_document
+from ao_protocol.raw_events import events_of_types
 from ao_protocol.short_text import Excerpt, begin_of_text, shorten, shorten_line
 from ao_runner.runs import narration
-from ao_runner.runs.narration import NOTHING, NarrationEntry, event_for_people
+from ao_runner.runs.narration import NOTHING, NarrationEntry, Nesting, event_for_people
 from ao_runner.store.brief_fields import begin_of
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
@@ -28,6 +30,7 @@ CHARACTERS_OF_TEXT: Final = 2_000
 LINES_OF_TEXT: Final = 60
 CHARACTERS_OF_VALUE: Final = 2_000
 CHARACTERS_OF_LINE: Final = 160
+CHARACTERS_OF_CALL: Final = 80
 CHARACTERS_OF_POINT: Final = 300
 MOST_POINTS: Final = 20
 STATES: Final = {"good": "good", "fault": "bad", "error": "bad"}
@@ -59,6 +62,28 @@ class Entry:
             return Excerpt(self.told.text)
         is_line = self.told.kind in {"tool", "log"} and self.told.value is not NOTHING
         return Excerpt(in_one_line(self.told.text)) if is_line else cut(self.told.text)
+
+    @property
+    def reasoning(self) -> Excerpt:
+        """The begin of what the model thought; all of the pieces of a message."""
+        return Excerpt(self.told.reasoning) if self.told.kind == "delta" else cut(self.told.reasoning)
+
+    @property
+    def first_words(self) -> str:
+        """The begin of what the model thought, on one line."""
+        return in_one_line(self.told.reasoning.strip())
+
+    @property
+    def part_of(self) -> str:
+        """The call that it is part of, in a few words: its name where the entry stands below it."""
+        if self.told.part_of is None:
+            return "an earlier call" if self.told.path else ""
+        call = self.told.part_of
+        return (
+            call.title
+            if self.told.is_below
+            else shorten_line(call.sentence[: 4 * CHARACTERS_OF_CALL], CHARACTERS_OF_CALL)
+        )
 
     @property
     def value(self) -> Excerpt | None:
@@ -105,6 +130,36 @@ def in_one_line(value: JsonValue) -> str:
 def asked_in(parameters: Mapping[str, JsonValue]) -> JsonValue:
     """Return the prompt of a run; other parameters as they are."""
     return parameters["prompt"] if parameters.keys() == {"prompt"} else begin_of(dict(parameters))
+
+
+@dataclass(slots=True)
+class EntryReader:
+    """Turns the events of a session into entries, which stand below the calls that they are part of."""
+
+    session_id: str
+    _nesting: Nesting = field(default_factory=lambda: Nesting(shown=("line", "detail")))
+    _is_nested: bool = False
+
+    def read(self, store: Store, events: Sequence[LoggedEvent], states: Mapping[str, RunState]) -> list[Entry]:
+        """Return the next events as entries, with the pieces of a message joined."""
+        if not self._is_nested and any('"parent_tool_call_id"' in event.line for event in events):
+            self._is_nested = True
+            self._look_back(store, events[0])
+        told = (entry_of(event, states) for event in events)
+        entries = [entry for entry in told if entry is not None]
+        if self._is_nested:
+            entries = [replace(entry, told=self._nesting.place(entry.told)) for entry in entries]
+        return with_joined_pieces(entries)
+
+    def _look_back(self, store: Store, first: LoggedEvent) -> None:
+        """Find the calls that are open at an event, as far as the events before it tell."""
+        seq = max(1, first.id.seq - MOST_READ)
+        begin = EventPosition(store.events.position_of(first.run_id, seq), seq - 1)
+        events = events_after(store, self.session_id, begin, first.run_id)
+        before = [event.line.encode(errors="replace") for event in takewhile(lambda event: event.id < first.id, events)]
+        for document in events_of_types(before, ("tool_started", "tool_finished")):
+            with suppress(InvalidEvent):
+                self._nesting.place(narration.entry_of(event_from_document(document).body))
 
 
 def entry_of(event: LoggedEvent, states: Mapping[str, RunState]) -> Entry | None:
@@ -158,7 +213,7 @@ def _read(
         events_after(store, session_id, begin, of_run),
     )
     found = list(islice(before, most))
-    entries = with_joined_pieces([entry for event in found if (entry := entry_of(event, by_id)) is not None])
+    entries = EntryReader(session_id).read(store, found, by_id)
     incomplete = {entry.message for entry in entries if entry.told.kind == "delta"}
     if until is not None and incomplete:
         behind = islice(events_after(store, session_id, found[-1].id, of_run), MOST_READ)
@@ -185,17 +240,17 @@ def _begin(states: Sequence[RunState], until: tuple[str, int] | None, most: int)
 def with_joined_pieces(entries: Sequence[Entry]) -> list[Entry]:
     """Return the entries without the pieces of messages that are among them; other pieces of a message are joined."""
     whole = {entry.message for entry in entries if entry.told.kind == "message"}
-    joined: list[Entry] = []
+    joined: dict[object, Entry] = {}
     for entry in entries:
-        is_piece, last = entry.told.kind == "delta", joined[-1] if joined else None
+        is_piece = entry.told.kind == "delta"
         if is_piece and entry.message in whole:
             continue
-        if is_piece and last is not None and last.told.kind == "delta" and last.message == entry.message:
-            text = (last.told.text + entry.told.text)[-CHARACTERS_OF_PIECES:]
-            joined[-1] = replace(last, told=replace(last.told, text=text))
-        else:
-            joined.append(entry)
-    return joined
+        begun = joined.setdefault(entry.message if is_piece else entry.id, entry)
+        if begun is not entry:
+            text = (begun.told.text + entry.told.text)[-CHARACTERS_OF_PIECES:]
+            reasoning = (begun.told.reasoning + entry.told.reasoning)[-CHARACTERS_OF_PIECES:]
+            joined[entry.message] = replace(begun, told=replace(begun.told, text=text, reasoning=reasoning))
+    return list(joined.values())
 
 
 def _newest_that_fit(written: list[tuple[Entry, str]]) -> tuple[Entry | None, list[str]]:

@@ -104,6 +104,33 @@ def test_what_was_said_on_the_way_to_an_answer_is_told_with_it() -> None:
     played.check_whole()
 
 
+def test_only_what_may_be_the_answer_waits_for_the_end_of_the_attempt() -> None:
+    thought = [{"type": "reasoning", "text": "Hm"}]
+    part = {"parent_tool_call_id": "call_1"}
+    nested, end = {**message('{"n": 1}'), **part}, tool("tool_finished", status="completed")
+    both = {**message("x"), "content": [*thought, {"type": "text", "text": "x"}]}
+    played = Played()
+    played.attempt(
+        {**message(""), "event_type": "message_delta", "content": thought},
+        {**message(""), "content": thought},
+        both,
+        tool("tool_started", tool_input=None),
+        {**nested, "event_type": "message_delta"},
+        nested,
+        end,
+    )
+
+    told = played.told[2:]
+    assert [(one["event_type"], one.get("content")) for one in told] == [
+        ("message", thought),
+        ("tool_started", None),
+        ("message_delta", nested["content"]),
+        ("message", nested["content"]),
+        ("tool_finished", None),
+    ]
+    assert [one["seq"] for one in told] == [3, 4, 5, 6, 7]
+
+
 def test_an_answer_that_does_not_fit_is_told_nowhere_not_even_in_pieces() -> None:
     delta = {**message("MARK"), "event_type": "message_delta"}
     played = Played()

@@ -297,6 +297,55 @@ def test_a_secret_in_pieces_is_put_together_before_it_leaves(texts: list[str], t
     assert all(json.loads(item.line).get("unknown") == 7 for item in relayed[1:-1])
 
 
+def delta_of(seq: int, *blocks: dict[str, str], message_id: str = "m1") -> bytes:
+    return line("message_delta", seq, message_id=message_id, role="assistant", content=list(blocks))
+
+
+def thought(text: str) -> dict[str, str]:
+    return {"type": "reasoning", "text": text}
+
+
+def blocks_of(relayed: list[Relayed]) -> list[Any]:
+    return [item.document["content"] for item in relayed if item.event_type == "message_delta"]
+
+
+def test_a_secret_in_pieces_of_reasoning_is_put_together_before_it_leaves() -> None:
+    pieces = [delta_of(2, thought("it is sk-secret")), delta_of(3, thought("-key"), thought(", or not"))]
+
+    relayed = relay(STARTED, *pieces, result(4), conversation=new_conversation(redactor=HIDING))
+
+    assert blocks_of(relayed) == [[thought("it is ***")], [thought(", or not"), thought("")]]
+
+
+def test_reasoning_and_text_of_one_message_are_not_put_together() -> None:
+    said = {"type": "text", "text": "-key sk-secret-key"}
+    relayed = relay(
+        STARTED, delta_of(2, thought("sk-secret")), delta_of(3, said), conversation=new_conversation(redactor=HIDING)
+    )
+
+    assert blocks_of(relayed) == [[thought("sk-secret")], [{"type": "text", "text": "-key ***"}]]
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [{"type": "text", "text": f"a {KEY}"}, {"type": "reasoning", "text": f"{KEY} b"}],
+        [{"type": "_acme/picture", "data": f"x{KEY}"}],
+        [{"type": "_acme/picture", "data": "x"}, {"type": "text", "text": KEY}],
+        [],
+    ],
+    ids=["two kinds", "unknown", "unknown and text", "none"],
+)
+def test_a_delta_of_several_or_unknown_kinds_is_redacted_by_itself_and_stays_in_order(blocks: list[Any]) -> None:
+    chunks = [delta_of(2, thought("sk-secret")), delta_of(3, *blocks), delta_of(4, thought("more"))]
+
+    relayed = relay(STARTED, *chunks, result(5), conversation=new_conversation(redactor=HIDING))
+
+    kept = json.loads(json.dumps(blocks).replace(KEY, "***"))
+    assert blocks_of(relayed) == [[thought("sk-secret")], kept, [thought("more")]]
+    assert types(relayed) == ["run_started", *["message_delta"] * 3, "result"]
+
+
 def test_only_what_may_be_the_beginning_of_a_secret_waits_and_what_comes_meanwhile_stays_in_order() -> None:
     conversation = new_conversation(redactor=HIDING)
     beat = line("heartbeat", 4, phase="model", last_progress_seq=3)
@@ -411,6 +460,51 @@ def test_tool_calls_beyond_those_that_may_be_open_are_left_out_and_the_others_ar
     for item in relayed:
         lifecycle.receive(item.document)
     lifecycle.end()
+
+
+@pytest.mark.requirement("AOX-095")
+@pytest.mark.parametrize(
+    "part",
+    [
+        line("message", 4, message_id="m", role="assistant", content=[], parent_tool_call_id="a"),
+        delta(4, "x").replace(b'"unknown": 7', b'"parent_tool_call_id": "a"'),
+        tool_started(4, "b", parent_tool_call_id="a"),
+    ],
+    ids=["message", "message_delta", "tool_started"],
+)
+def test_a_part_outside_of_its_call_is_left_out_and_told(part: bytes) -> None:
+    relayed = relay(STARTED, tool_started(2, "a"), tool_finished(3, "a"), part, result(5))
+
+    kind = json.loads(part)["event_type"]
+    assert types(relayed) == ["run_started", "tool_started", "tool_finished", "log", "result"]
+    assert logs(relayed) == [
+        f"the executor broke the protocol: {kind} is part of tool call 'a', which is not open; dropped the event"
+    ]
+
+
+@pytest.mark.requirement("AOX-095")
+def test_a_call_that_ends_before_its_part_ends_behind_it() -> None:
+    calls = [tool_started(2, "a"), tool_started(3, "b", parent_tool_call_id="a"), tool_finished(4, "a")]
+
+    relayed = relay(STARTED, *calls, result(5))
+
+    assert [item.document["tool_call_id"] for item in relayed if item.event_type == "tool_finished"] == ["b", "a"]
+    assert logs(relayed) == [
+        "the executor broke the protocol: tool call 'a' was finished before a tool call that is part of it;"
+        " dropped the event",
+        "the executor broke the protocol: tool call 'a' was never finished",
+    ]
+
+
+@pytest.mark.requirement("AOX-095")
+@pytest.mark.parametrize("end", [[], [result(5)]], ids=["the runner's end", "the executor's end"])
+def test_calls_that_are_open_at_the_end_are_closed_parts_first(end: list[bytes]) -> None:
+    calls = [tool_started(2, "a"), tool_started(3, "b", parent_tool_call_id="a"), tool_started(4, "c")]
+
+    relayed = relay(STARTED, *calls, *end)
+
+    ended = [item.document["tool_call_id"] for item in relayed if item.event_type == "tool_finished"]
+    assert (sorted(ended), ended.index("b") < ended.index("a")) == (["a", "b", "c"], True)
 
 
 def test_long_names_of_open_tool_calls_count_by_their_length() -> None:

@@ -88,17 +88,40 @@
     if (event.detail.reason === "message") showLive("ended", "");
   });
 
+  const keepOpen = (part, message) => {
+    const reasoning = message.querySelector(".reasoning");
+    if (reasoning && part.querySelector(".reasoning[open]")) reasoning.open = true;
+  };
+  const append = (entry, part) => {
+    const what = entry.querySelector(".what");
+    const more = part.querySelector(".reasoning");
+    const reasoning = what.querySelector(".reasoning");
+    if (more && !reasoning) what.prepend(more);
+    else if (more) {
+      const text = reasoning.querySelector(".text");
+      text.append(more.querySelector(".text").textContent);
+      reasoning.querySelector(".words").textContent = text.textContent.trim().slice(0, 160);
+    }
+    const said = part.querySelector(".what > .text");
+    const text = what.querySelector(":scope > .text");
+    if (said && text) text.append(said.textContent);
+    else if (said) what.append(said);
+  };
+
   // A whole message takes the place of its parts; and a page that stays open for long keeps the newest entries only.
   document.addEventListener("htmx:sse:after:message", () => {
     const timeline = document.getElementById("timeline");
     if (!timeline) return;
-    const whole = new Set();
-    for (const entry of timeline.querySelectorAll(".message")) whole.add(entry.dataset.message);
+    const whole = new Map();
+    for (const entry of timeline.querySelectorAll(".message")) whole.set(entry.dataset.message, entry);
+    const begun = new Map();
     for (const part of timeline.querySelectorAll(".delta")) {
-      const before = part.previousElementSibling;
-      const isNext = before?.matches(".delta") && before.dataset.message === part.dataset.message;
-      if (isNext) before.append(part.textContent);
-      if (isNext || whole.has(part.dataset.message)) part.remove();
+      const message = whole.get(part.dataset.message);
+      const before = begun.get(part.dataset.message);
+      if (message) keepOpen(part, message);
+      else if (before) append(before, part);
+      else begun.set(part.dataset.message, part);
+      if (message || before) part.remove();
     }
     while (timeline.children.length > MOST_ENTRIES) timeline.firstElementChild.remove();
   });

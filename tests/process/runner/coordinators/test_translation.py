@@ -70,6 +70,16 @@ def test_four_kinds_of_events_have_a_place_in_the_older_vocabulary() -> None:
     assert set(samples) - {"_vendor/thing"} <= set(BODIES)
 
 
+def test_reasoning_and_unknown_blocks_have_no_place_in_the_older_vocabulary() -> None:
+    thought, other = {"type": "reasoning", "text": "Hm"}, {"type": "_acme/picture", "data": "x"}
+    said: list[dict[str, Any]] = [{"type": "text", "text": "Yes"}]
+    told = [
+        older_event(parse_event(line("message", 1, message_id="m", role="assistant", content=content)).body)
+        for content in ([thought, other, *said], [thought], [other])
+    ]
+    assert told == [{"event_type": "message", "role": "assistant", "content": said}, None, None]
+
+
 def assignment(
     run: dict[str, Any], identity: RunnerIdentity = IDENTITY, known: dict[str, Any] | None = None
 ) -> Assignment:
