@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""No fault: it thinks, and two sub-agents work at once. It ends as soon as the file in its prompt exists.
+"""No fault: it thinks, and two sub-agents work at once.
+
+If its prompt is a folder, it waits for the file `thought` there within a thought, and for `done` while both work.
 
 One of the sub-agents has a sub-agent of its own. A message has a block of a type that no version defines.
 """
@@ -40,9 +42,16 @@ def end(call: str, tool: str, output: Any) -> None:
     speaker.say("tool_finished", tool_call_id=call, tool_name=tool, status="completed", tool_output=output)
 
 
+def wait_for(name: str) -> None:
+    folder = speaker.invocation["parameters"]["prompt"]
+    while folder.startswith("/") and not Path(folder, name).exists():
+        time.sleep(0.05)
+
+
 speaker.start()
 for word in ("The user wants two counts. ", "They do not depend on each other, ", "so I ask two sub-agents.\n"):
     piece("m1", thinks(word))
+wait_for("thought")
 message("m1", thinks("The user wants two counts. They do not depend on each other, so I ask two sub-agents.\n"))
 message("m2", thinks("One for the words."), says("I ask two sub-agents."))
 begin("a", "Task", {"description": "Count the words"})
@@ -58,9 +67,7 @@ for first, second in (("Words: ", "Lines: "), ("one, ", "the first, "), ("two", 
     piece("m6", says(first), parent="a")
     piece("m7", thinks(second), parent="b")
 piece("m8", OTHER)
-prompt = speaker.invocation["parameters"]["prompt"]
-while prompt.startswith("/") and not Path(prompt).exists():
-    time.sleep(0.05)
+wait_for("done")
 message("m6", says("Words: one, two, three"), parent="a")
 message("m7", thinks("Lines: the first, the second"), says("Two lines."), parent="b")
 end("a3", "Bash", "3 a.txt")

@@ -11,17 +11,17 @@ from pydantic import JsonValue
 from rich.cells import cell_len
 from rich.console import Console
 
-from ao_protocol.events import Body, Result, Usage, event_from_document
+from ao_protocol.events import Body, Result, ToolFinished, Usage, event_from_document
 from ao_runner.cli.message_tail import MessageTail
 from tests.process.runner.cli.calling import SECONDS, Ao, at_a_terminal, miniature, read_until
 
 LONG = " ".join(f"word{number}" for number in range(3000))
 
 
-def said(event_type: str, text: str, message_id: str = "m") -> Body:
+def said(event_type: str, text: str, message_id: str = "m", block: str = "text", **part: str) -> Body:
     envelope: dict[str, Any] = {"session_id": "s", "run_id": "r", "seq": 1, "timestamp": "2026-01-01T00:00:00Z"}
-    content: list[JsonValue] = [{"type": "text", "text": text}]
-    fields: dict[str, JsonValue] = {"message_id": message_id, "role": "assistant", "content": content}
+    content: list[JsonValue] = [{"type": block, "text": text}]
+    fields: dict[str, JsonValue] = {"message_id": message_id, "role": "assistant", "content": content, **part}
     return event_from_document({"event_type": event_type, **envelope, **fields}).body
 
 
@@ -55,6 +55,32 @@ def test_the_last_lines_fit_whatever_is_written(text: str, columns: int, rows: i
         assert 0 < len(lines) <= min(12, rows // 2)
         assert max(map(cell_len, lines)) <= columns
     assert lines[-1].rstrip().endswith(text[-1])
+
+
+def test_what_the_model_thinks_is_no_part_of_the_message() -> None:
+    tail = MessageTail()
+    for text, block in (("Hm", "reasoning"), ("x", "_acme/note"), ("Yes", "text"), ("Hm", "reasoning"), (".", "text")):
+        tail.receive(said("message_delta", text, block=block))
+    assert shown(tail) == ["│ Yes."]
+
+    tail.receive(said("message", "Yes."))
+    tail.receive(said("message_delta", "Next", "n", "reasoning"))
+    assert shown(tail) == []
+
+
+def test_sub_agents_that_write_at_the_same_time_have_lines_of_their_own() -> None:
+    tail = MessageTail()
+    for text in ("One ", "two\nthree"):
+        tail.receive(said("message_delta", text, "m1", parent_tool_call_id="a"), 1)
+        tail.receive(said("message_delta", text.upper(), "m2", parent_tool_call_id="b"), 2)
+    assert shown(tail) == ["  │ One two", "  │ three", "    │ ONE TWO", "    │ THREE"]
+    assert shown(tail, rows=4) == ["  │ three", "    │ THREE"]
+    assert max(map(len, shown(tail, columns=8))) == 8
+
+    tail.receive(said("message", "One two\nthree", "m1", parent_tool_call_id="a"), 1)
+    assert shown(tail) == ["    │ ONE TWO", "    │ THREE"]
+    tail.receive(ToolFinished(tool_call_id="b", tool_name="Task", status="completed"), 1)
+    assert shown(tail) == []
 
 
 def test_nothing_is_shown_where_there_is_no_room() -> None:

@@ -7,6 +7,8 @@ import pytest
 from ao_protocol.events import Event, event_from_document
 from ao_runner.cli.printing import plain_text, shorten
 from ao_runner.cli.run_progress import Narrator, ProgressLine
+from ao_runner.runs.narration import entry_of
+from tests.process.runner.cli.calling import Ao, miniature
 
 
 def event(event_type: str, **fields: Any) -> Event:
@@ -14,8 +16,22 @@ def event(event_type: str, **fields: Any) -> Event:
     return event_from_document({"event_type": event_type, **envelope, **fields})
 
 
-def message(text: str) -> Event:
-    return event("message", message_id="m", role="assistant", content=[{"type": "text", "text": text}])
+def message(text: str, thought: str = "", **fields: Any) -> Event:
+    reasoning = [{"type": "reasoning", "text": thought}] if thought else []
+    content = [*reasoning, *([{"type": "text", "text": text}] if text else [])]
+    return event("message", **{"message_id": "m", "role": "assistant", "content": content, **fields})
+
+
+def begin(call: str, tool: str, tool_input: str, **part: str) -> Event:
+    return event("tool_started", tool_call_id=call, tool_name=tool, tool_input=tool_input, **part)
+
+
+def end(call: str, **fields: Any) -> Event:
+    return event("tool_finished", **{"tool_call_id": call, "tool_name": "Task", "status": "completed", **fields})
+
+
+def lines(narrator: Narrator, *events: Event) -> list[str]:
+    return [f"{line.mark} {line.text}" for one in events for line in narrator.tell(one)]
 
 
 RESULT = event("result", result_text="done", result_data=None, stop_reason="end_turn")
@@ -52,9 +68,9 @@ TOLD: dict[str, tuple[Event, list[ProgressLine]]] = {
 
 @pytest.mark.parametrize("name", TOLD)
 def test_an_event_is_told_in_a_line_or_not_at_all(name: str) -> None:
-    told, lines = TOLD[name]
+    told, expected = TOLD[name]
 
-    assert Narrator().tell(told) == lines
+    assert Narrator().tell(told) == expected
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, "9" * 5000], ids=["200,000 levels", "5,000 digits"])
@@ -93,11 +109,135 @@ def test_a_long_message_is_cut() -> None:
     narrator = Narrator()
     narrator.tell(message("\n".join(f"line {number}" for number in range(9))))
 
-    lines = narrator.tell(RESULT)
+    told = narrator.tell(RESULT)
 
-    assert [line.text for line in lines[-2:]] == ["line 5", "… 3 more lines"]
+    assert [line.text for line in told[-2:]] == ["line 5", "… 3 more lines"]
 
 
 def test_nothing_that_is_told_can_steer_a_terminal() -> None:
     assert plain_text("a\x1b]0;title\x07b\x9b31m\tc\n") == "a]0;titleb31m\tc\n"
     assert shorten("x" * 200) == "x" * 160 + "…"
+
+
+def test_what_the_model_thought_is_one_dim_line() -> None:
+    thought = "First,\nI look. " + "x" * 200
+    cut = f"thinking: First, I look. {'x' * 135}…"
+
+    assert Narrator().tell(message("", thought)) == [ProgressLine("·", cut, "dim")]
+    narrator = Narrator()
+    assert narrator.tell(message("I look.", "Hm")) == []
+    assert narrator.tell(message("And now?")) == [
+        ProgressLine("·", "thinking: Hm", "dim"),
+        ProgressLine("│", "I look."),
+    ]
+
+
+def test_what_the_model_thought_before_the_result_is_told_without_the_result() -> None:
+    narrator = Narrator()
+
+    assert lines(narrator, message("done", "Hm"), RESULT) == ["· thinking: Hm"]
+
+
+@pytest.mark.parametrize(
+    "content", [[], [{"type": "_acme/picture", "data": "x"}], [{"type": "reasoning", "text": " "}]],
+    ids=["empty", "unknown", "blank"],
+)  # fmt: skip
+@pytest.mark.parametrize("event_type", ["message", "message_delta"])
+def test_a_message_that_says_nothing_has_no_line_and_its_end_neither(event_type: str, content: Any) -> None:
+    said = event(event_type, message_id="m", role="assistant", content=content)
+
+    assert lines(Narrator(), said, RESULT) == []
+
+
+@pytest.mark.parametrize(("block", "doing"), [("reasoning", "thinking"), ("text", "writing"), ("_acme/picture", "")])
+def test_while_the_model_thinks_the_run_is_said_to_think(block: str, doing: str) -> None:
+    piece = event("message_delta", message_id="m", role="assistant", content=[{"type": block, "text": "x"}])
+
+    assert entry_of(piece.body).doing == doing
+
+
+def test_the_work_of_a_sub_agent_is_indented_below_its_call_by_its_depth() -> None:
+    told = lines(
+        Narrator(),
+        begin("a", "Task", "Count"),
+        message("I count.", "How?", parent_tool_call_id="a"),
+        begin("b", "Task", "Check", parent_tool_call_id="a"),
+        message("\n".join("1234567"), parent_tool_call_id="b"),
+        end("b", status="failed", error="no"),
+        message("done", parent_tool_call_id="a"),
+        end("a"),
+        message("done"),
+        RESULT,
+    )
+
+    assert told == [
+        "→ Task Count",
+        "  · thinking: How?",
+        "  │ I count.",
+        "  → Task Check",
+        *(f"    │ {line}" for line in "123456"),
+        "    │ … 1 more lines",
+        "  ! Task failed: no",
+        "  │ done",
+    ]
+
+
+def test_of_sub_agents_that_work_at_once_the_one_is_named_whose_work_follows() -> None:
+    a, b = {"parent_tool_call_id": "a"}, {"parent_tool_call_id": "b"}
+    told = lines(
+        Narrator(),
+        begin("a", "Task", "A"),
+        begin("b", "Task", "B " + "x" * 100),
+        message("b1", **b),
+        message("a1", **a),
+        event("message_delta", message_id="m", role="assistant", content=[{"type": "text", "text": "x"}], **b),
+        message("a2", **a),
+        message("b2", **b),
+        message("On the way."),
+        message("b3", **b),
+    )
+
+    assert told == [
+        "→ Task A",
+        f"→ Task B {'x' * 100}",
+        "  │ b1",
+        "· part of Task A",
+        "  │ a1",
+        "  │ a2",
+        f"· part of Task B {'x' * 73}…",
+        "  │ b2",
+        "│ On the way.",
+        f"· part of Task B {'x' * 73}…",
+        "  │ b3",
+    ]
+
+
+def test_a_part_of_a_call_that_nobody_has_seen_is_told() -> None:
+    assert lines(Narrator(), message("x", parent_tool_call_id="?")) == ["· part of an earlier call", "  │ x"]
+
+
+def test_a_run_in_a_terminal_and_its_stored_events_are_told_alike_and_only_the_answer_is_stdout(ao: Ao) -> None:
+    run = ao("run", "agent.yaml", "-p", "x", "--executor", miniature("thinks_and_delegates"))
+
+    assert run.stdout == "Three words in two lines.\n"
+    told = [line.partition("s] ")[2] for line in run.stderr.splitlines() if line.startswith("[")]
+    assert told[1:] == [
+        "· thinking: The user wants two counts. They do not depend on each other, so I ask two sub-agents.",
+        "· thinking: One for the words.",
+        "│ I ask two sub-agents.",
+        "→ Task Count the words",
+        "  → Read a.txt",
+        "→ Task Count the lines",
+        "  · thinking: A file may end without a line feed.",
+        "· part of Task Count the words",
+        "  → Task Check the count",
+        "    │ There are three words.",
+        "    → Bash wc -w a.txt",
+        "  │ Words: one, two, three",
+        "· part of Task Count the lines",
+        "  · thinking: Lines: the first, the second",
+        "  │ Two lines.",
+        "· thinking: Both have answered.",
+    ]
+    stored = ao("events", "last", "--text").stdout.splitlines()
+    assert [line[9:] for line in stored] == told

@@ -123,6 +123,67 @@ def test_the_pieces_of_a_message_that_never_ends_are_one_entry(scripted: Served,
     expect(page.locator("#timeline .delta")).to_contain_text("the end so far")
 
 
+def test_reasoning_is_folded_and_stays_open_while_it_grows(scripted: Served, open_page: Open, tmp_path: Path) -> None:
+    scripted.add_agent({"name": "delegating", "profile": str(MINIATURES / "thinks_and_delegates.py")})
+    run_id = start_scripted(scripted, "delegating", str(tmp_path))["run_id"]
+    page = open_page(f"{scripted.url}/ui/runs/{run_id}")
+    timeline = page.locator("#timeline")
+    thought = timeline.locator(".reasoning").first
+    expect(thought.locator("summary")).to_contain_text("Thinking The user wants two counts.")
+    expect(thought.locator("summary")).to_contain_text("so I ask two sub-agents.")
+    expect(thought.locator(".text")).to_be_hidden()
+    assert timeline.locator(".delta").count() == 1
+    thought.locator("summary").click()
+    expect(thought.locator(".text")).to_have_text(
+        "The user wants two counts. They do not depend on each other, so I ask two sub-agents.\n", use_inner_text=True
+    )
+    (tmp_path / "thought").touch()
+
+    expect(timeline.locator(".delta")).to_have_count(2)
+    expect(timeline.locator(".message .reasoning").first.locator(".text")).to_be_visible()
+    expect(timeline.locator(".delta", has_text="Words: one, two")).to_have_count(1)
+    lines = timeline.locator(".delta", has_text="Thinking Lines: the first, the second")
+    expect(lines).to_contain_text("part of Task Count the lines")
+    (tmp_path / "done").touch()
+    expect(timeline.locator(".end .who")).to_have_text("Result")
+    expect(timeline.locator(".delta")).to_have_count(0)
+
+
+def test_the_work_of_sub_agents_stands_below_their_calls(scripted: Served, open_page: Open) -> None:
+    scripted.add_agent({"name": "delegating", "profile": str(MINIATURES / "thinks_and_delegates.py")})
+    run_id = start_scripted(scripted, "delegating")["run_id"]
+    scripted.ended(run_id)
+    page = open_page(f"{scripted.url}/ui/runs/{run_id}", java_script_enabled=False)
+    entries = page.locator("#timeline > li")
+    assert "" not in [text.strip() for text in entries.locator(".what").all_inner_texts()]
+    ours, words, check = (
+        entries.filter(has_text=text) for text in ("I ask two sub-agents.", "Words: one, two, three", "There are three")
+    )
+    lefts = [
+        one.last.locator(".who").evaluate("who => who.getBoundingClientRect().left") for one in (ours, words, check)
+    ]
+    assert lefts[1] - lefts[0] == lefts[2] - lefts[1] > 0
+    expect(words.locator(".part")).to_have_text("part of Task Count the words")
+    expect(check.locator(".hidden-text")).to_have_text("part of Task")  # told, not shown: it stands below the call
+    thought = ours.last.locator(".reasoning")
+    expect(thought.locator(".text")).to_be_hidden()
+    thought.locator("summary").click()
+    expect(thought.locator(".text")).to_have_text("One for the words.")
+
+
+def test_a_stream_that_begins_within_a_call_knows_the_call(scripted: Served, open_page: Open) -> None:
+    scripted.add_agent({"name": "delegating", "profile": str(MINIATURES / "thinks_and_delegates.py")})
+    run_id = start_scripted(scripted, "delegating")["run_id"]
+    scripted.ended(run_id)
+    page = open_page(f"{scripted.url}/ui/runs/{run_id}", java_script_enabled=False)
+    event_id = page.locator("#timeline > li", has_text="There are three words.").get_attribute("id") or ""
+    stream = scripted.client.get(f"/ui/runs/{run_id}/stream", params={"after": event_id.removeprefix("e")}).text
+    assert "There are three words." not in stream
+    assert "level-2" in stream
+    assert "part of Task Check the count" in stream
+    assert "an earlier call" not in stream
+
+
 def test_what_a_run_did_before_it_failed_stays_on_its_page(scripted: Served, open_page: Open) -> None:
     run_id = start_scripted(scripted, "crashing")["run_id"]
     page = open_page(f"{scripted.url}/ui/runs/{run_id}")

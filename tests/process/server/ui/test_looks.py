@@ -1,11 +1,14 @@
 """Every page in both colours and on a narrow screen, by keyboard, with hostile texts, and for everybody's rights."""
 
+from pathlib import Path
+
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Page, expect
 
 from tests.process.server.conftest import Served
 from tests.process.server.ui.conftest import NARROW, Open, start_scripted
 
+MINIATURES = Path(__file__).parents[3] / "miniatures"
 EMPTY_PAGES = ["/ui/runs", "/ui/sessions", "/ui/inbox", "/ui/workers", "/ui/usage", "/ui/nothing"]
 
 
@@ -37,9 +40,11 @@ def test_empty_pages_have_no_serious_fault(scripted: Served, open_page: Open) ->
 def test_a_page_with_runs_of_all_kinds_has_no_serious_fault(scripted: Served, open_page: Open) -> None:
     kinds = ("reviewer", "stubborn", "crashing", "hostile", "chatting")
     ids = {name: start_scripted(scripted, name) for name in kinds}
+    scripted.add_agent({"name": "delegating", "profile": str(MINIATURES / "thinks_and_delegates.py")})
+    ids["delegating"] = start_scripted(scripted, "delegating")
     ids["waiting"] = start_scripted(scripted, "waiting")
     ids["child"] = start_scripted(scripted, "chatting", parent_session_id=ids["waiting"]["session_id"])
-    for name in ("child", *kinds):
+    for name in ("child", "delegating", *kinds):
         scripted.ended(ids[name]["run_id"])
     runs = [f"/ui/runs/{one['run_id']}" for one in ids.values()]
     sessions = [f"/ui/sessions/{ids[name]['session_id']}" for name in ("waiting", "hostile")]
