@@ -1,8 +1,9 @@
 """Events in the older vocabulary of the REST contract: `message`, `pre_tool`, `post_tool`, `result`.
 
-Events without a counterpart are left out: messages without text, `run_started`, `message_delta`, `output_validation`,
-`retry_scheduled`, `usage`, `heartbeat`, `log`, `input_requested` and vendor events. Reasoning is left out, too. In that
-contract `session_bound` is a call of its own and `failure` is the end of the run, so neither is an event.
+Left out is what has no counterpart: blocks of a message that are no text, and a message of such blocks alone;
+`run_started`, `message_delta`, `output_validation`, `retry_scheduled`, `usage`, `heartbeat`, `log`, `input_requested`
+and vendor events. In that contract `session_bound` is a call of its own and `failure` is the end of the run, so neither
+is an event.
 """
 
 from typing import Final

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ao_protocol.events import Body, Message, MessageDelta, Terminal, ToolFinished, Usage
-from ao_protocol.message_content import text_of
+from ao_protocol.message_content import reasoning_of, text_of
 from ao_runner.cli.printing import plain_text
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ KEPT_CHARACTERS: Final = 4_000
 MARK: Final = "│ "
 LEAST_COLUMNS: Final = 8
 """On a narrower terminal nothing is shown before the message is complete."""
+LABELLED_COLUMNS: Final = 40
+"""On a narrower terminal what the model thinks has no label; the status line says that it thinks."""
 
 
 @dataclass
@@ -26,16 +28,29 @@ class _Written:
     message_id: str
     depth: int
     text: str = ""
+    thought: str = ""
+    """What the model thinks; empty while it writes text."""
     is_whole: bool = False
 
+    def add(self, text: str, thought: str) -> None:
+        """Add a piece of the message."""
+        self.text = _kept(self.text + plain_text(text))
+        self.thought = "" if text else _kept(self.thought + plain_text(thought))
+
     def lines(self, console: "Console", most: int) -> "list[Text]":
-        """Return its last lines, as wide as the terminal."""
+        """Return its last lines, and the end of what the model thinks on one line, as wide as the terminal."""
         from rich.text import Text
 
         mark = " " * min(2 * self.depth, console.width // 4) + MARK
         columns = console.width - len(mark)
-        end = Text("\n".join(_last_of(self.text.strip("\n").split("\n")[-most:], most * columns)), tab_size=4)
-        return [Text(mark, style="dim") + line for line in end.wrap(console, columns, overflow="fold")[-most:]]
+        last = _end_of(self.thought, "thinking: " if console.width >= LABELLED_COLUMNS else "", columns)
+        thought = [Text(mark.replace(MARK, "· ") + last, style="dim")] if last else []
+        room = most - len(thought)
+        if not self.text.strip() or not room:
+            return thought
+        end = Text("\n".join(_last_of(self.text.strip("\n").split("\n")[-room:], room * columns)), tab_size=4)
+        said = end.wrap(console, columns, overflow="fold")[-room:]
+        return [*(Text(mark, style="dim") + line for line in said), *thought]
 
 
 class MessageTail:
@@ -58,12 +73,10 @@ class MessageTail:
                 written = self._of_call.get(call)
                 if written is None or written.message_id != message_id:
                     written = self._of_call[call] = _Written(message_id, depth)
-                written.text += plain_text(text_of(body.content))
-                if len(written.text) > 2 * KEPT_CHARACTERS:
-                    written.text = written.text[-KEPT_CHARACTERS:]
+                written.add(text_of(body.content), reasoning_of(body.content))
             case Message(parent_tool_call_id=None, message_id=message_id):
                 if ours is not None and ours.message_id == message_id:
-                    ours.is_whole = True
+                    ours.is_whole, ours.thought = True, ""
             case Message(parent_tool_call_id=call) | ToolFinished(tool_call_id=call):
                 self._of_call.pop(call, None)
             case _ if isinstance(body, Terminal):
@@ -71,12 +84,27 @@ class MessageTail:
 
     def lines(self, console: "Console") -> "list[Text]":
         """Return the last lines of the messages, in total at most half as many as the terminal has."""
-        shown = [written for written in self._of_call.values() if written.text.strip()]
+        shown = [written for written in self._of_call.values() if (written.text + written.thought).strip()]
         if not shown or console.width < LEAST_COLUMNS:
             return []
         most = max(1, min(MAX_LINES, console.height // 2))
         each = max(1, most // len(shown))
         return [line for written in shown[-most:] for line in written.lines(console, each)]
+
+
+def _kept(text: str) -> str:
+    return text[-KEPT_CHARACTERS:] if len(text) > 2 * KEPT_CHARACTERS else text
+
+
+def _end_of(text: str, label: str, columns: int) -> str:
+    """Return the last line of a text behind a label, in so many columns; empty if the text is blank."""
+    from rich.cells import cell_len
+
+    room = columns - len(label)
+    end = text.rstrip().rpartition("\n")[2].replace("\t", " ")[-room - 1 :]
+    while cell_len(end) > room:
+        end = f"…{end[2:]}"
+    return end and label + end
 
 
 def _last_of(lines: list[str], most: int) -> list[str]:

@@ -423,5 +423,6 @@ run_options: Final = together(
     model_script_option,
     click.option("--json", "style", flag_value="json", help="Print the terminal event instead of the result."),
     click.option("--events", "style", flag_value="events", help="Print every event as a JSON line."),
+    click.option("--verbose", is_flag=True, help="Show messages, and what the model thought, as a whole."),
     home_option,
 )

@@ -182,7 +182,7 @@ def _perform(given: RunArguments, store: Store, accepted: AcceptedRun, profile: 
     with (
         own_runs(home) as owner,
         nullcontext() if given["model_script"] is None else _simulator(given["model_script"], home) as simulator,
-        follow_run(style, accepted.attempts, stops.request) as listener,
+        follow_run(style, accepted.attempts, stops.request, is_verbose=given["verbose"]) as listener,
     ):
         simulation = None if simulator is None else simulator.simulation
         verify = given["verify_results"]

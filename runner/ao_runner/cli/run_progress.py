@@ -22,7 +22,7 @@ from ao_runner.cli.printing import console, echo, escaped_line, plain_text, prin
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Listener, NeverFull
-from ao_runner.runs.narration import Narration, NarrationEntry, Nesting, Severity, describe_usage
+from ao_runner.runs.narration import Narration, NarrationEntry, Nesting, Severity, Weight, describe_usage
 from ao_runner.store.records import Run
 from ao_runner.store.store import Store
 
@@ -78,24 +78,30 @@ class ProgressLine:
 
 
 class Narrator:
-    """The lines for the events of a run, without its end, which is shown separately."""
+    """The lines for the events of a run, without its end, which is shown separately.
 
-    def __init__(self) -> None:
-        self.narration = Narration(Nesting(shown=("line",)))
+    Args:
+        is_verbose: Whether messages, and what the model thought, are not cut.
+    """
+
+    def __init__(self, *, is_verbose: bool = False) -> None:
+        self._is_verbose = is_verbose
+        shown: tuple[Weight, ...] = ("line",)
+        self.narration = Narration(Nesting(shown))
 
     def tell(self, event: Event | Relayed) -> list[ProgressLine]:
         """Return the lines for an event; none for an event that is only for programs or for a page with all details."""
         entries = self.narration.receive(event.body)
-        return [line for entry in entries if entry.weight == "line" for line in lines_of(entry)]
+        return [line for entry in entries if entry.weight == "line" for line in lines_of(entry, self._is_verbose)]
 
 
-def lines_of(entry: NarrationEntry) -> list[ProgressLine]:
-    """Return an entry as lines: the begin of a message, or a sentence and the first of its points.
+def lines_of(entry: NarrationEntry, is_verbose: bool) -> list[ProgressLine]:
+    """Return an entry as lines: the begin of a message or all of it, or a sentence and the first of its points.
 
     They are indented by the depth of the entry. Where it does not stand below its call, a line names the call.
     """
     depth = min(len(entry.path), MAX_SHOWN_DEPTH)
-    lines = _lines_of_message(entry) if entry.kind == "message" else [
+    lines = _lines_of_message(entry, is_verbose) if entry.kind == "message" else [
         ProgressLine(entry.mark, shorten(entry.sentence), entry.severity),
         *(ProgressLine(" ", f"  {point}", entry.severity) for point in first_points(entry.points)),
     ]  # fmt: skip
@@ -106,12 +112,20 @@ def lines_of(entry: NarrationEntry) -> list[ProgressLine]:
     return [ProgressLine("  " * (depth - 1) + "·", f"part of {call}", "dim"), *indented]
 
 
-def _lines_of_message(entry: NarrationEntry) -> list[ProgressLine]:
-    thought = [ProgressLine("·", shorten(f"thinking: {entry.reasoning}"), "dim")] if entry.reasoning.strip() else []
-    said = [line for line in plain_text(entry.text).strip().splitlines() if line.strip()]
-    shown = [ProgressLine("│", shorten(line)) for line in said[:MAX_MESSAGE_LINES]]
-    more = len(said) - MAX_MESSAGE_LINES
-    return [*thought, *shown, *([ProgressLine("│", f"… {more} more lines", "dim")] if more > 0 else [])]
+def _lines_of_message(entry: NarrationEntry, is_verbose: bool) -> list[ProgressLine]:
+    thought = f"thinking: {entry.reasoning.strip()}" if entry.reasoning.strip() else ""
+    thoughts, said = _filled_lines(thought if is_verbose else shorten(thought)), _filled_lines(entry.text)
+    shown = said if is_verbose else [shorten(line) for line in said[:MAX_MESSAGE_LINES]]
+    more = len(said) - len(shown)
+    return [
+        *(ProgressLine("·", line, "dim") for line in thoughts),
+        *(ProgressLine("│", line) for line in shown),
+        *([ProgressLine("│", f"… {more} more lines", "dim")] if more else []),
+    ]
+
+
+def _filled_lines(text: str) -> list[str]:
+    return [line for line in plain_text(text).strip().splitlines() if line.strip()]
 
 
 def first_points(points: Sequence[str]) -> list[str]:
@@ -121,19 +135,22 @@ def first_points(points: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def follow_run(style: Style, attempts: int | None, stop: Callable[[], None]) -> Iterator[Listener]:
+def follow_run(
+    style: Style, attempts: int | None, stop: Callable[[], None], *, is_verbose: bool = False
+) -> Iterator[Listener]:
     """Yield the listener for a style. `stop` is called when its output has no reader any more.
 
-    `attempts` is the maximum number of answers under the output contract, if it is known beforehand.
+    `attempts` is the maximum number of answers under the output contract, if it is known beforehand. `is_verbose` is
+    whether people see messages, and what the model thought, as a whole.
     """
     if style != "people":
         with EventLines(stop, terminal_only=style == "json") as lines:
             yield lines
     elif sys.stderr.isatty() and wants_colour():
-        with LiveProgress(attempts) as progress:
+        with LiveProgress(attempts, is_verbose=is_verbose) as progress:
             yield progress
     else:
-        yield PlainProgress(stop)
+        yield PlainProgress(stop, is_verbose=is_verbose)
 
 
 def _silence(stream: TextIO) -> None:
@@ -256,9 +273,9 @@ class EventLines:
 class PlainProgress(NeverFull):
     """The progress of a run as lines of plain text, with the seconds since its start."""
 
-    def __init__(self, stop: Callable[[], None]) -> None:
+    def __init__(self, stop: Callable[[], None], *, is_verbose: bool) -> None:
         self._stop = stop
-        self._narrator = Narrator()
+        self._narrator = Narrator(is_verbose=is_verbose)
         self._began_at = time.monotonic()
 
     def on_event(self, relayed: Relayed) -> None:
@@ -279,11 +296,12 @@ class PlainProgress(NeverFull):
 class LiveProgress(PlainProgress):
     """The progress of a run on a terminal: past events, the message that is being written, and the current activity."""
 
-    def __init__(self, attempts: int | None) -> None:
+    def __init__(self, attempts: int | None, *, is_verbose: bool) -> None:
         from rich.live import Live
         from rich.spinner import Spinner
 
-        super().__init__(stop=lambda: None)
+        super().__init__(stop=lambda: None, is_verbose=is_verbose)
+        self._is_verbose = is_verbose
         self._attempt, self._attempts = 1, attempts
         self._doing = "starting"
         self._open_tools: dict[str, str] = {}
@@ -326,7 +344,7 @@ class LiveProgress(PlainProgress):
 
         text = Text(plain_text(f"{line.mark} {line.text}"), style=STYLES[line.severity])
         with _only_progress_is_lost():
-            if line.severity in {"warning", "fault", "error"}:
+            if self._is_verbose or line.severity in {"warning", "fault", "error"}:
                 self._console.print(text, soft_wrap=True)
             else:
                 self._console.print(text, no_wrap=True, overflow="ellipsis")

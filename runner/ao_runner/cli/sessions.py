@@ -184,13 +184,16 @@ def _row(session: Session, runs: list[Run]) -> list[str]:
 @click.option("-f", "--follow", is_flag=True, help="Wait for new events until the run ends.")
 @click.option("--run", "run_id", help="Print only the events of this run: an id, the beginning of one, or `last`.")
 @click.option("--text", is_flag=True, help="Print readable lines instead of JSON.")
+@click.option("--verbose", is_flag=True, help="As --text, with messages, and what the model thought, as a whole.")
 @store_options
-def events_command(session: str, follow: bool, run_id: str | None, text: bool, place: StorePlace) -> None:
+def events_command(
+    session: str, follow: bool, run_id: str | None, text: bool, verbose: bool, place: StorePlace
+) -> None:
     """Print the events of all runs of SESSION in order, one JSON line each; of a run, if SESSION is the id of one."""
     with opened_and_swept(place) as store:
         session_id, own_run = store.sessions.resolve(session)
         run_id = own_run if run_id is None else store.runs.find_id(session_id, run_id)
-        narrator = Narrator() if text else None
+        narrator = Narrator(is_verbose=verbose) if text or verbose else None
         shown = set()
         for event in stored_events(store, session_id, run_id, follow=follow):
             shown.add(event.run_id)

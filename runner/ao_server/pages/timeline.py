@@ -69,9 +69,11 @@ class Entry:
         return Excerpt(self.told.reasoning) if self.told.kind == "delta" else cut(self.told.reasoning)
 
     @property
-    def first_words(self) -> str:
-        """The begin of what the model thought, on one line."""
-        return in_one_line(self.told.reasoning.strip())
+    def words(self) -> str:
+        """The begin of what the model thought, on one line; while it thinks, the end of the last line."""
+        thought = self.told.reasoning.strip()
+        is_piece = self.told.kind == "delta"
+        return in_one_line(thought.rpartition("\n")[2][-CHARACTERS_OF_LINE:] if is_piece else thought)
 
     @property
     def part_of(self) -> str:
@@ -79,11 +81,8 @@ class Entry:
         if self.told.part_of is None:
             return "an earlier call" if self.told.path else ""
         call = self.told.part_of
-        return (
-            call.title
-            if self.told.is_below
-            else shorten_line(call.sentence[: 4 * CHARACTERS_OF_CALL], CHARACTERS_OF_CALL)
-        )
+        begin = call.sentence[: 4 * CHARACTERS_OF_CALL]
+        return call.title if self.told.is_below else shorten_line(begin, CHARACTERS_OF_CALL)
 
     @property
     def value(self) -> Excerpt | None:

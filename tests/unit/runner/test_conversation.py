@@ -503,7 +503,7 @@ def test_calls_that_are_open_at_the_end_are_closed_parts_first(end: list[bytes])
 
     relayed = relay(STARTED, *calls, *end)
 
-    ended = [item.document["tool_call_id"] for item in relayed if item.event_type == "tool_finished"]
+    ended = [str(item.document["tool_call_id"]) for item in relayed if item.event_type == "tool_finished"]
     assert (sorted(ended), ended.index("b") < ended.index("a")) == (["a", "b", "c"], True)
 
 

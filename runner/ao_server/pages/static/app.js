@@ -96,11 +96,11 @@
     const what = entry.querySelector(".what");
     const more = part.querySelector(".reasoning");
     const reasoning = what.querySelector(".reasoning");
-    if (more && !reasoning) what.prepend(more);
+    if (more && !reasoning) what.insertBefore(more, what.querySelector(":scope > .text"));
     else if (more) {
       const text = reasoning.querySelector(".text");
       text.append(more.querySelector(".text").textContent);
-      reasoning.querySelector(".words").textContent = text.textContent.trim().slice(0, 160);
+      reasoning.querySelector(".words").textContent = text.textContent.trim().split("\n").pop().slice(-160);
     }
     const said = part.querySelector(".what > .text");
     const text = what.querySelector(":scope > .text");

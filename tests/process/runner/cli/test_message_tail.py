@@ -4,6 +4,7 @@ import io
 import json
 import signal
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,14 +58,34 @@ def test_the_last_lines_fit_whatever_is_written(text: str, columns: int, rows: i
     assert lines[-1].rstrip().endswith(text[-1])
 
 
-def test_what_the_model_thinks_is_no_part_of_the_message() -> None:
+def test_of_what_the_model_thinks_the_end_is_shown_on_one_line_until_it_writes() -> None:
     tail = MessageTail()
-    for text, block in (("Hm", "reasoning"), ("x", "_acme/note"), ("Yes", "text"), ("Hm", "reasoning"), (".", "text")):
-        tail.receive(said("message_delta", text, block=block))
-    assert shown(tail) == ["│ Yes."]
+    for text, expected in (
+        ("First,\nI ", ["· thinking: I"]),
+        ("look at all of the files of it.", ["· thinking: … at all of the files of it."]),
+        ("日本" * 20, [f"· thinking: …本{'日本' * 6}"]),
+        ("\n\x1b[31mThen\t", ["· thinking: [31mThen"]),
+        ("\n \n", ["· thinking: [31mThen"]),
+    ):
+        tail.receive(said("message_delta", text, block="reasoning"))
+        assert shown(tail, columns=40) == expected
+    tail.receive(said("message_delta", "x", block="_acme/note"))
+    assert shown(tail) == ["· [31mThen"]
 
-    tail.receive(said("message", "Yes."))
-    tail.receive(said("message_delta", "Next", "n", "reasoning"))
+    tail.receive(said("message_delta", "Yes\nNo"))
+    assert shown(tail) == ["│ Yes", "│ No"]
+    tail.receive(said("message_delta", "Hm", block="reasoning"))
+    assert shown(tail) == ["│ Yes", "│ No", "· Hm"]
+    assert shown(tail, rows=2) == ["· Hm"]
+    tail.receive(said("message_delta", "It is so", "n", block="reasoning", parent_tool_call_id="a"), 1)
+    assert shown(tail, columns=8) == ["│ Yes", "│ No", "· Hm", "  · … so"]
+
+
+def test_a_whole_thought_is_shown_no_longer_because_it_is_told() -> None:
+    tail = MessageTail()
+    tail.receive(said("message_delta", "Hm", block="reasoning"))
+    tail.receive(said("message", "Hm", block="reasoning"))
+
     assert shown(tail) == []
 
 
@@ -101,6 +122,17 @@ def test_a_message_is_shown_while_it_is_written_and_steers_no_terminal(columns: 
 
     assert b"[31mred" in read or columns < 80  # the first lines have left a small terminal
     assert all(steering not in read for steering in (b"\x1b[31mred", b"\xc2\x9b", b"\x1b]0;", b"\x07"))
+
+
+def test_what_the_model_thinks_is_shown_at_a_terminal_while_it_thinks(ao: Ao, tmp_path: Path) -> None:
+    run = ("run", "agent.yaml", "-p", str(tmp_path), "--executor", miniature("thinks_and_delegates"))
+    with at_a_terminal(ao, *run, columns=40, streams={"stdin": None}) as (process, ours):
+        read_until(ours, "· thinking: …r, so I ask two sub-agents.".encode())
+        (tmp_path / "thought").touch()
+        read_until(ours, "  · thinking: …es: the first, the second".encode())
+        (tmp_path / "done").touch()
+        read_until(ours)
+        assert process.wait(SECONDS) == 0
 
 
 @pytest.mark.parametrize("stream", ["terminal", "pipe"])

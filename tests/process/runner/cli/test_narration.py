@@ -1,5 +1,6 @@
 """What a person is told, from literal events."""
 
+import json
 from typing import Any
 
 import pytest
@@ -132,6 +133,18 @@ def test_what_the_model_thought_is_one_dim_line() -> None:
     ]
 
 
+def test_a_verbose_reader_is_told_messages_and_thoughts_as_a_whole() -> None:
+    thought, text = f"First,\n\nI look.\x1b {'x' * 200}", "\n".join(f"line {number} {'x' * 200}" for number in range(9))
+    narrator = Narrator(is_verbose=True)
+    narrator.tell(message(text, thought))
+
+    assert [(line.mark, line.text) for line in narrator.tell(message("And now?"))] == [
+        ("·", "thinking: First,"),
+        ("·", f"I look. {'x' * 200}"),
+        *(("│", line) for line in text.splitlines()),
+    ]
+
+
 def test_what_the_model_thought_before_the_result_is_told_without_the_result() -> None:
     narrator = Narrator()
 
@@ -228,7 +241,7 @@ def test_a_run_in_a_terminal_and_its_stored_events_are_told_alike_and_only_the_a
         "→ Task Count the words",
         "  → Read a.txt",
         "→ Task Count the lines",
-        "  · thinking: A file may end without a line feed.",
+        "  · thinking: A file may end without a line feed. Then I add one.",
         "· part of Task Count the words",
         "  → Task Check the count",
         "    │ There are three words.",
@@ -241,3 +254,18 @@ def test_a_run_in_a_terminal_and_its_stored_events_are_told_alike_and_only_the_a
     ]
     stored = ao("events", "last", "--text").stdout.splitlines()
     assert [line[9:] for line in stored] == told
+
+
+def test_a_verbose_run_and_its_stored_events_have_every_line_and_events_in_json_do_not_change(ao: Ao) -> None:
+    run = ("run", "agent.yaml", "-p", "x", "--executor", miniature("thinks_and_delegates"), "--verbose")
+    lines = ["  · thinking: A file may end without a line feed.", "  · Then I add one."]
+
+    shown = ao(*run)
+    assert shown.stdout == "Three words in two lines.\n"
+    told = [line.partition("s] ")[2] for line in shown.stderr.splitlines() if line.startswith("[")]
+    stored = [line[9:] for line in ao("events", "last", "--verbose").stdout.splitlines()]
+    at = told.index(lines[0])
+    assert (told[at : at + 2], stored) == (lines, told)
+    events = [json.loads(line) for line in ao(*run, "--events").stdout.splitlines()]
+    thoughts = [block for one in events for block in one.get("content", []) if block["type"] == "reasoning"]
+    assert {"type": "reasoning", "text": "A file may end without a line feed.\nThen I add one."} in thoughts
