@@ -33,13 +33,15 @@ class Shutdown(WireModel):
 
 
 class InputResponse(WireModel):
-    """Answer an `input_requested` event (SPEC 8.3). For executors that declare `input`."""
+    """Answer an `input_requested` event (SPEC 8.3). For executors that declare `input`.
+
+    `value` is any JSON; absent is null.
+    """
 
     type: Literal["input_response"] = "input_response"
     request_id: Name
     option_id: Name | None = None
     value: JsonValue = None
-    """Any JSON; null when absent."""
     outcome: Literal["accepted", "declined", "cancelled", "expired"] | None = None
     """If absent, the option and the value decide."""
     by: Literal["person", "policy", "timeout"] = "person"

@@ -156,12 +156,14 @@ class Control(WireModel):
 
 
 class InputAnswer(WireModel):
-    """An answer to a request of a parked run, which a resume carries (SPEC 8.3)."""
+    """An answer to a request of a parked run, which a resume carries (SPEC 8.3).
+
+    `value` is any JSON; absent is null.
+    """
 
     request_id: Name
     option_id: Name | None = None
     value: JsonValue = None
-    """Any JSON; null when absent."""
 
 
 class Invocation(WireModel):
@@ -307,7 +309,7 @@ def _only_false(value: bool) -> Literal[False]:
     return False
 
 
-Absent = Annotated[bool, AfterValidator(_only_false), WithJsonSchema({"const": False})]
+Absent = Annotated[bool, AfterValidator(_only_false), WithJsonSchema({"type": "boolean", "const": False})]
 
 
 class OutputSchemaCapability(WireModel):
@@ -379,7 +381,7 @@ class Description(WireModel):
     """The types of blueprint that are served."""
     capabilities: Capabilities = Capabilities()
     config_schema: JsonObject = {"type": "object"}
-    """JSON Schema Draft-7 of `executor_config`."""
+    """JSON Schema Draft-7 of `executor_config`; without it any object fits."""
     secrets: list[VariableName] = []
     """Variables that hold secrets and that the runner hands through."""
     environment: list[VariableName] = []

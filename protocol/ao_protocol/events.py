@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias, ge
 from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from ao_protocol.field_rules import OF_A_REQUEST
+from ao_protocol.field_rules import OF_A_FAILURE, OF_A_REQUEST, OF_A_RESULT
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.message_content import ContentBlock
 from ao_protocol.published import validator_for
@@ -185,7 +185,10 @@ class InputOption(WireModel):
 
 
 class InputRequested(WireModel):
-    """A request for a decision or a value, which an `input_response` line on stdin answers (SPEC 8.3)."""
+    """A request for a decision or a value, which an `input_response` line on stdin answers (SPEC 8.3).
+
+    `tool_input` is the exact input of the call that waits; it is never cut.
+    """
 
     model_config = ConfigDict(json_schema_extra=OF_A_REQUEST)
 
@@ -202,7 +205,6 @@ class InputRequested(WireModel):
     """The `id` of the option that applies if nobody answers. One whose effect is `allow` counts as absent."""
     tool_call_id: Name | None = None
     tool_input: JsonValue = None
-    """The exact input of the call that waits; it is never cut."""
 
     @model_validator(mode="after")
     def _can_be_answered(self) -> Self:
@@ -246,23 +248,7 @@ class Result(WireModel):
     With an output contract `result_data` is the one, and may itself be JSON null; `output` is then there.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "oneOf": [
-                {"properties": {"result_text": {"type": "string"}, "result_data": {"type": "null"}}},
-                {"properties": {"result_text": {"type": "null"}, "result_data": {"not": {"type": "null"}}}},
-                {
-                    "description": "A contract may be met by JSON null.",
-                    "required": ["output"],
-                    "properties": {
-                        "result_text": {"type": "null"},
-                        "result_data": {"type": "null"},
-                        "output": {"type": "object"},
-                    },
-                },
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra=OF_A_RESULT)
 
     event_type: Literal["result"] = "result"
     result_text: str | None
@@ -308,13 +294,7 @@ class ErrorInfo(WireModel):
 class Failure(WireModel):
     """A run that did not end well."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {"properties": {"status": {"const": "cancelled"}}},
-            "then": {"properties": {"error": {"properties": {"type": {"const": "cancelled"}}}}},
-            "else": {"properties": {"error": {"properties": {"type": {"not": {"const": "cancelled"}}}}}},
-        }
-    )
+    model_config = ConfigDict(json_schema_extra=OF_A_FAILURE)
 
     event_type: Literal["failure"] = "failure"
     status: Literal["failed", "cancelled"]

@@ -66,30 +66,30 @@ def validator_for(
         name: The name of the schema.
         version: The protocol version that published it.
         part: A definition in the schema that is used instead of the whole schema, such as `result` of `event`.
-        only: The only definition that remains in the `oneOf` of the root. This is faster than a choice among all.
+        only: The only definition that remains in the `anyOf` of the root. This is faster than a choice among all.
 
     Raises:
         UnknownSchema: The version has no such schema. The message lists the known ones.
     """
     import jsonschema_rs
 
-    urn = f"urn:ao-executor-protocol:{version}:{name}"
-    schema: dict[str, Any] = dict(load_schema(name, version)) if part is None else {"$ref": f"{urn}#/$defs/{part}"}
+    of_part = {"$ref": f"{name}{_SUFFIX}#/$defs/{part}"}
+    schema: dict[str, Any] = dict(load_schema(name, version)) if part is None else of_part
     if only is not None:
-        schema = {**schema, "oneOf": [{"$ref": f"#/$defs/{only}"}]}
+        schema = {**schema, "anyOf": [{"$ref": f"#/$defs/{only}"}]}
     resources = list(_with_referenced(name, version).items())
     return jsonschema_rs.Draft202012Validator(schema, registry=jsonschema_rs.Registry(resources), offline=True)
 
 
 def _with_referenced(name: str, version: str) -> dict[str, "JsonObject"]:
-    """Return a schema and the schemas that it refers to, by URN. Others are not loaded, to save start-up time."""
+    """Return a schema and those that it refers to, by file name. Others are not loaded, to save start-up time."""
     found: dict[str, JsonObject] = {}
     waiting = [name]
     while waiting:
         name = waiting.pop()
-        if (urn := f"urn:ao-executor-protocol:{version}:{name}") not in found:
-            found[urn] = load_schema(name, version)
-            waiting += re.findall(rf'"urn:ao-executor-protocol:{re.escape(version)}:([^"#]+)', json.dumps(found[urn]))
+        if (file := name + _SUFFIX) not in found:
+            found[file] = load_schema(name, version)
+            waiting += re.findall(rf'"([^"]+){re.escape(_SUFFIX)}[#"]', json.dumps(found[file]))
     return found
 
 

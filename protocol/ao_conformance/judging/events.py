@@ -11,13 +11,12 @@ from ao_conformance.verdict import Finding
 from ao_protocol.errors import REFUSALS, RUNNER_ONLY, ErrorType
 from ao_protocol.framing import MAX_EVENT_BYTES
 from ao_protocol.json_path import path_to
-from ao_protocol.published import CURRENT_SCHEMAS, load_schema, validator_for
+from ao_protocol.published import load_schema, validator_for
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
 COMBINED: Final = ("allOf", "oneOf", "anyOf")
-OF_THIS_VERSION: Final = f"urn:ao-executor-protocol:{CURRENT_SCHEMAS}:"
 LINE_FORM: Final = "AOX-020"
 BOM: Final = b"\xef\xbb\xbf"
 VENDOR: Final = re.compile(r"_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+")
@@ -35,11 +34,8 @@ def unknown_fields(document: object, schema: str, part: str | None = None) -> li
     An object may have any field if the schema names no field of it or allows any name.
     """
     whole = _schema(schema)
-    wanted = [(schema, whole)]
-    if part is not None:
-        envelope = {name: rule for name, rule in whole.items() if name not in COMBINED}
-        wanted = [(schema, envelope), (schema, whole["$defs"][part])]
-    return list(_unknown(document, wanted, "$"))
+    parts = [whole] if part is None else [whole["$defs"]["envelope"], whole["$defs"][part]]
+    return list(_unknown(document, [(schema, one) for one in parts], "$"))
 
 
 def _unknown(value: object, wanted: Sequence[tuple[str, Any]], path: str) -> Iterator[str]:
@@ -67,7 +63,7 @@ def _parts(home: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, A
     yield home, schema
     if "$ref" in schema:
         file, _, place = schema["$ref"].partition("#/$defs/")
-        other = file.removeprefix(OF_THIS_VERSION) or home
+        other = file.removesuffix(".schema.json") or home
         yield from _parts(other, _schema(other)["$defs"][place] if place else _schema(other))
     for combined in COMBINED:
         for branch in schema.get(combined, ()):
@@ -226,16 +222,13 @@ def _judge_error(event: Event) -> Iterator[Finding]:
 
 @cache
 def _known_types() -> frozenset[str]:
-    branches: Any = load_schema("event")["oneOf"]
-    return frozenset(branch["$ref"].rpartition("/")[2] for branch in branches) - {"vendor_event"}
+    branches = _schema("event")["$defs"]["standard_event"]["anyOf"]
+    return frozenset(branch["$ref"].rpartition("/")[2] for branch in branches)
 
 
 @cache
 def _envelope() -> "Validator":
-    import jsonschema_rs
-
-    schema = {name: rule for name, rule in load_schema("event").items() if name not in {"oneOf", "$defs", "$id"}}
-    return jsonschema_rs.Draft202012Validator(schema)
+    return validator_for("event", part="envelope")
 
 
 @cache

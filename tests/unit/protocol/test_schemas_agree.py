@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.control_lines import InvalidControlLine, parse_control_line
+from ao_protocol.control_lines import CONTROL_LINES, InvalidControlLine, parse_control_line
 from ao_protocol.documents import InvalidDescription, InvocationRefused, invocation_from_document, parse_description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import BODIES, InvalidEvent, event_from_document
@@ -18,6 +18,10 @@ from ao_protocol.framing import encode_line
 from ao_protocol.published import UnknownSchema, Vector, load_schema, load_vectors, schema_names, validator_for
 
 SCHEMAS = {name: validator_for(name) for name in schema_names()}
+BUNDLED = {
+    name: validator_for("protocol", part=name)
+    for name in ("blueprint", "control-line", "description", "error", "event", "invocation")
+}
 OF_EVENTS = {kind: validator_for("event", only=kind) for kind in (*BODIES, "vendor_event")}
 JUDGED_KINDS = ("invocation", "event", "description", "control_line")
 
@@ -135,13 +139,51 @@ def test_schema_and_model_agree_on_any_mutation_of_a_valid_document(mutated: tup
 @pytest.mark.parametrize("name", schema_names())
 def test_a_schema_says_what_it_is_and_refers_to_its_own_version_only(name: str) -> None:
     schema = load_schema(name)
-    references = re.findall(r'"\$ref": "([^"]+)"', json.dumps(schema))
+    references = references_of(schema)
 
-    assert schema["$id"] == f"urn:ao-executor-protocol:3.0:{name}"
+    assert schema["$id"] == f"{name}.schema.json"
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["title"]
     assert schema["description"]
-    assert all(reference.startswith(("#/$defs/", "urn:ao-executor-protocol:3.0:")) for reference in references)
+    files = {f"{known}.schema.json" for known in schema_names()}
+    assert {reference.partition("#/$defs/")[0] for reference in references} <= files | {""}
+
+
+def references_of(schema: Any) -> list[str]:
+    return re.findall(r'"\$ref": "([^"]+)"', json.dumps(schema))
+
+
+@pytest.mark.parametrize("vector", JUDGED, ids=[vector["id"] for vector in JUDGED])
+def test_the_bundle_gives_the_verdict_of_the_single_file(vector: Vector) -> None:
+    name, document = schema_name_for(vector["kind"], vector["document"]), vector["document"]
+    if name in BUNDLED:
+        assert BUNDLED[name].is_valid(document) == SCHEMAS[name].is_valid(document)
+
+
+def test_the_bundle_refers_to_no_other_file() -> None:
+    assert {reference.partition("#")[0] for reference in references_of(load_schema("protocol"))} == {""}
+
+
+@pytest.mark.parametrize(
+    ("schema", "union", "tag", "members"),
+    [
+        ("event", "standard_event", "event_type", set(BODIES)),
+        ("control-line", "standard_control_line", "type", set(CONTROL_LINES)),
+    ],
+    ids=["events", "control lines"],
+)
+@pytest.mark.parametrize("file", ["its own", "protocol"])
+def test_a_required_constant_tells_the_members_of_a_union_apart(
+    file: str, schema: str, union: str, tag: str, members: set[str]
+) -> None:
+    parts: Any = load_schema(schema if file == "its own" else file)["$defs"]
+    names = [branch["$ref"].removeprefix("#/$defs/") for branch in parts[union]["anyOf"]]
+
+    assert set(names) == members
+    assert {name: parts[name]["properties"][tag] for name in names} == {
+        name: {"type": "string", "const": name} for name in names
+    }
+    assert [name for name in names if tag not in parts[name]["required"]] == []
 
 
 @pytest.mark.parametrize(
@@ -150,7 +192,7 @@ def test_a_schema_says_what_it_is_and_refers_to_its_own_version_only(name: str) 
         (
             "3.0",
             "blueprint, conformance-report, control-line, description, error, event, invocation, invocation-2.1, "
-            "invocation-2.2, requirement, vector",
+            "invocation-2.2, protocol, requirement, vector",
         ),
         ("9.9", "none"),
     ],
