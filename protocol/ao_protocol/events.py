@@ -317,6 +317,8 @@ class Failure(WireModel):
 class VendorEvent(WireModel):
     """A vendor's own event, `_vendor/name`, with whatever fields it has."""
 
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
+
     event_type: Annotated[str, Field(pattern=r"^_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+$")]
     fields: SkipJsonSchema[JsonObject]
 

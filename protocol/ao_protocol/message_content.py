@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from ao_protocol.wire import Name, WireModel
 
@@ -27,6 +27,8 @@ _KNOWN_TYPES: Final = ("text", "reasoning")
 
 class OtherBlock(WireModel):
     """A block of a type that this version does not define. A receiver ignores it (AOX-086)."""
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
 
     type: Annotated[Name, Field(json_schema_extra={"not": {"enum": list(_KNOWN_TYPES)}})]
 

@@ -46,7 +46,7 @@ def _unknown(value: object, wanted: Sequence[tuple[str, Any]], path: str) -> Ite
             yield from _unknown(element, items, f"{path}[{index}]")
     if not isinstance(value, dict):
         return
-    free = [(home, schema["additionalProperties"]) for home, schema in schemas if "additionalProperties" in schema]
+    free = [(home, rule) for home, schema in schemas if isinstance(rule := schema.get("additionalProperties"), dict)]
     names_some = any("properties" in schema for _, schema in schemas)
     for name, field in value.items():
         of_field = [
