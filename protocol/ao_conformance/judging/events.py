@@ -34,8 +34,7 @@ def unknown_fields(document: object, schema: str, part: str | None = None) -> li
     An object may have any field if the schema names no field of it or allows any name.
     """
     whole = _schema(schema)
-    parts = [whole] if part is None else [whole["$defs"]["envelope"], whole["$defs"][part]]
-    return list(_unknown(document, [(schema, one) for one in parts], "$"))
+    return list(_unknown(document, [(schema, whole if part is None else whole["$defs"][part])], "$"))
 
 
 def _unknown(value: object, wanted: Sequence[tuple[str, Any]], path: str) -> Iterator[str]:
@@ -154,16 +153,13 @@ def judge_event(event: Event) -> Iterator[Finding]:
     if not is_known and not VENDOR.fullmatch(event.type):
         yield event.breaks("AOX-074", "a type of SPEC 5, or _vendor/name", f"event_type is {event.type!r}")
         return
-    for place, problem in _departures(_envelope(), event):
+    for place, problem in _departures(_fields_of(event.type if is_known else "vendor_event"), event):
         if place == "$.seq" and type(event.document["seq"]) is int:
             continue  # AOX-071 judges the number
-        requirement = "AOX-072" if place == "$.timestamp" else OF_FORM
-        yield event.breaks(requirement, f"{place} as the schema of events has it", problem.message[:300])
-    if not is_known:
-        return
-    for place, problem in _departures(_fields_of(event.type), event):
         requirement = _requirement_of(event.type, place, problem)
         yield event.breaks(requirement, f"{place} of {event.type} as the schema has it", problem.message[:300])
+    if not is_known:
+        return
     if unknown := unknown_fields(event.document, "event", event.type):
         yield event.breaks("AOX-016", f"the fields that SPEC 5 gives to {event.type}", ", ".join(unknown[:5]))
     if event.type == "failure":
@@ -192,6 +188,8 @@ def _requirement_of(event_type: str, place: str, problem: "ValidationError") -> 
     from jsonschema_rs import ValidationErrorKind
 
     missing = _missing(problem)
+    if place == "$.timestamp":
+        return "AOX-072"
     if (event_type, place) in {("result", "$.error"), ("failure", "$.result_text"), ("failure", "$.result_data")}:
         return "AOX-076"
     if event_type == "result" and place == "$" and (not missing or missing.startswith("result_")):
@@ -224,11 +222,6 @@ def _judge_error(event: Event) -> Iterator[Finding]:
 def _known_types() -> frozenset[str]:
     branches = _schema("event")["$defs"]["standard_event"]["anyOf"]
     return frozenset(branch["$ref"].rpartition("/")[2] for branch in branches)
-
-
-@cache
-def _envelope() -> "Validator":
-    return validator_for("event", part="envelope")
 
 
 @cache
