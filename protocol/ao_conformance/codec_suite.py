@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NoReturn
 
-from ao_conformance.driver.leftovers import end_processes
 from ao_conformance.driver.process import Process, Start
 from ao_conformance.driver.transcript import OutputLine, Transcript, shown
 from ao_conformance.matching import difference, short
@@ -151,7 +150,7 @@ def exchange(command: Sequence[str], questions: Sequence[bytes], limit_seconds: 
             ending = _ending(process, is_too_much=is_too_much())
         finally:
             # End the process before its pipe is closed, so that the writer never writes to a closed file.
-            end_processes(process.pid, process.family)
+            process.kill()
             writer.join()
         lines = process.lines
         if process.unfinished_line:

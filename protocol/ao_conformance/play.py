@@ -150,7 +150,6 @@ class _Player:
             stdin_file,
             source.get("reads") == "slowly",
             inherited=(self._sockets.descriptor,) if self._sockets else (),
-            own_folder=self.scratch,
         )
         first = self.placeholders.stdin(source)
         if "invocation" in source:
@@ -336,7 +335,7 @@ class PriorProcesses:
         placeholders = replace(self.placeholders, project_dir=folder, session=self.session)
         invocation = placeholders.invocation({}, prior.invocation)
         command = self.surroundings.subject.command
-        start = Start(command, folder, self.environment, own_folder=project_dir.parent)
+        start = Start(command, folder, self.environment)
         process = Process(start, self.transcript, number=1)
         process.write(encode_line(invocation))
         return process

@@ -1,22 +1,15 @@
-"""Find and remove what a play leaves: its processes, by group and by an inherited mark, and its folder."""
+"""Find and end what a play leaves: the descendants of a process, and its folder."""
 
 import contextlib
 import os
-import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
+from ao_lifeline.program import descendants_of
 from ao_lifeline.removal import remove_tree
-
-MARK: Final = "AO_CONFORM_PLAY"
-PREFIX: Final = f"{MARK}=".encode()
-ROUNDS: Final = 50
-ROUND_SECONDS: Final = 0.02
 
 
 @contextmanager
@@ -30,43 +23,17 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
             sys.stderr.write(f"ao: a temporary file cannot be removed: {left}; remove it by hand\n")
 
 
-def marked_processes(mark: str, group: int, folder: Path | None) -> list[int]:
-    """Return the processes that carry the mark, are in the group, or work in the folder. Zombies do not count.
-
-    The folder identifies a daemon with an environment of its own. A process with another mark belongs to another play.
-
-    Without /proc (macOS) only the group can be seen, and one entry represents all of it.
-    """
-    if sys.platform != "linux":
-        return [group] if _group_lives(group) else []
-
-    def belongs(process: Path) -> bool:
-        try:
-            stat = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            if stat[0] in "ZX" or int(stat[2]) == group:
-                return stat[0] not in "ZX"
-            variables = (process / "environ").read_bytes().split(b"\0")
-            if any(variable.startswith(PREFIX) for variable in variables):
-                return mark.encode() in variables
-            return folder is not None and (process / "cwd").readlink().is_relative_to(folder)
-        except OSError:
-            return False
-
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and belongs(entry)]
+def living_below(pid: int) -> list[int]:
+    """Return the descendants of a process. Zombies do not count."""
+    return [each for each in descendants_of(pid) if (fields := _stat(each)) and fields[0] not in "ZX"]
 
 
-def end_processes(group: int, family: Callable[[], list[int]]) -> None:
-    """Kill the group and the family until none of them is alive, for about a second at most."""
-    for _ in range(ROUNDS):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
-        found = [pid for pid in family() if pid != os.getpid()]
-        if not found:
-            return
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(ROUND_SECONDS)
+def group_of(pid: int) -> list[int]:
+    """Return the leader of a process group, which represents all of it, or nothing if the group has ended (macOS)."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, 0)
+        return [pid]
+    return []
 
 
 def command_line(pid: int) -> str:
@@ -79,11 +46,8 @@ def command_line(pid: int) -> str:
 
 def cpu_seconds_of(pid: int) -> float | None:
     """Return the CPU seconds that a process has used; None if it has ended or the machine does not report them."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else None
 
 
 def named_processes(family: Callable[[], list[int]]) -> list[str]:
@@ -93,9 +57,9 @@ def named_processes(family: Callable[[], list[int]]) -> list[str]:
     return [f"{pid}: {line or '?'}" for pid, line in lines.items() if line or pid in alive]
 
 
-def _group_lives(group: int) -> bool:
+def _stat(pid: int) -> list[str]:
+    """Return what `/proc/PID/stat` says after the name of the program; empty if the process has ended."""
     try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -6,23 +6,27 @@ limit.
 
 import array
 import contextlib
+import errno
 import fcntl
 import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 import termios
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final, Literal, Self
 
-from ao_conformance.driver.leftovers import MARK, cpu_seconds_of, end_processes, marked_processes
+import ao_conformance
+import ao_lifeline
+from ao_conformance.driver.holding import BOOT
+from ao_conformance.driver.leftovers import cpu_seconds_of, group_of, living_below
 from ao_conformance.driver.transcript import OutputLine, Transcript, exit_text
 
 MOST_LINES: Final = 100_000
@@ -30,6 +34,8 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 """A play needs less output. If a process writes more, the suite ends it, which bounds the suite's time and memory."""
 READ_BYTES: Final = 65_536
 KILL_SECONDS: Final = 5.0
+IMPORT_PATHS: Final = [str(Path(package.__file__ or "").parents[1]) for package in (ao_conformance, ao_lifeline)]
+"""Where the program that holds a process finds its modules."""
 DRAIN_SECONDS: Final = 5.0
 """How long a piece may stay in the pipe before the next piece is written anyway."""
 SLOW_BYTES: Final = 4_096
@@ -53,8 +59,6 @@ class Start:
     reads_slowly: bool = False
     inherited: tuple[int, ...] = ()
     """Descriptors that the process inherits, beside the usual three."""
-    own_folder: Path | None = None
-    """A folder in which only this process and its descendants work."""
 
 
 def read_some(descriptor: int, size_bytes: int) -> bytes:
@@ -97,7 +101,11 @@ class Collected:
 
 
 class Process:
-    """A started process, for the duration of a `with` block; none of its descendants is alive after the block."""
+    """A started process, for the duration of a `with` block; none of its descendants is alive after the block.
+
+    On Linux another process holds it (`ao_conformance.driver.holding`), which ends all of them also if this process is
+    killed.
+    """
 
     def __init__(self, start: Start, transcript: Transcript, number: int = 0) -> None:
         """Start the process.
@@ -107,12 +115,14 @@ class Process:
         """
         self.transcript = transcript
         self.number = number
-        self._mark = f"{MARK}={uuid.uuid4().hex}"
         self._got = Collected()
-        self._own_folder = start.own_folder.resolve() if start.own_folder else None
+        self._line: socket.socket | None = None
+        self._code: int | None = None
+        self.used_seconds: float | None = None
+        """The CPU seconds of the process and of the children that it waited for, once it has exited."""
         self._terminal: int | None = None
         self._reads = True
-        self._process = self._spawn(start)
+        self._process, self.pid = self._spawn(start)
         self._stdin: IO[bytes] | None = self._process.stdin
         if self._stdin is not None:
             os.set_blocking(self._stdin.fileno(), False)
@@ -129,8 +139,7 @@ class Process:
         for thread in self._threads:
             thread.start()
 
-    def _spawn(self, start: Start) -> "subprocess.Popen[bytes]":
-        name, _, value = self._mark.partition("=")
+    def _spawn(self, start: Start) -> "tuple[subprocess.Popen[bytes], int]":
         stdin: int | IO[bytes] = subprocess.PIPE
         with contextlib.ExitStack() as opened:
             if start.stdin == "closed":
@@ -141,32 +150,40 @@ class Process:
                 self._terminal, stdin = pty.openpty()
                 opened.callback(os.close, stdin)
             self.transcript.note("start", " ".join(start.argv), self.number)
+            argv, inherited = list(start.argv), start.inherited
+            if sys.platform == "linux":
+                self._line, theirs = socket.socketpair()
+                self._told = self._line.makefile("rb")
+                opened.enter_context(theirs)
+                inherited = (*inherited, theirs.fileno())
+                argv = [sys.executable, "-I", "-S", "-c", BOOT, *IMPORT_PATHS, str(theirs.fileno()), *argv]
             try:
-                return subprocess.Popen(
-                    list(start.argv),
+                process = subprocess.Popen(
+                    argv,
                     bufsize=0,
                     cwd=start.folder,
-                    env={**start.environment, name: value},
+                    env=start.environment,
                     stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
-                    pass_fds=start.inherited,
+                    pass_fds=inherited,
                 )
+                opened.close()
+                pid = int(self._told.readline() or -errno.ECHILD) if self._line else process.pid
+                if pid < 0:
+                    with process:
+                        raise OSError(-pid, os.strerror(-pid), start.argv[0])
             except OSError:
                 self._close_terminal()
                 raise
+            return process, pid
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
-
-    @property
-    def pid(self) -> int:
-        """The process id, which is also that of the group."""
-        return self._process.pid
 
     @property
     def lines(self) -> list[OutputLine]:
@@ -194,7 +211,7 @@ class Process:
     @property
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; None while the process runs."""
-        return None if self._got.exited is None else self._process.returncode
+        return None if self._got.exited is None else self._code
 
     @property
     def exited_at(self) -> float | None:
@@ -260,18 +277,27 @@ class Process:
         return sum(used) if used else None
 
     def family(self) -> list[int]:
-        """Return the ids of the process and its descendants, as far as the machine shows them."""
-        return marked_processes(self._mark, self.pid, self._own_folder)
+        """Return the ids of the process and its descendants; on macOS only the first."""
+        return living_below(self._process.pid) if self._line else group_of(self.pid)
+
+    def kill(self) -> None:
+        """Kill the process and its descendants, and wait until they have ended."""
+        with contextlib.suppress(ProcessLookupError, PermissionError, subprocess.TimeoutExpired):
+            if self._line is not None:
+                self._line.shutdown(socket.SHUT_WR)
+            else:
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait(KILL_SECONDS)
 
     def end(self) -> None:
         """End the process and its descendants."""
         self.close_stdin()
-        end_processes(self.pid, self.family)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(KILL_SECONDS)
+        self.kill()
         deadline = time.monotonic() + KILL_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        if self._line is not None:
+            self._line.close()
 
     def _close_terminal(self) -> None:
         if self._terminal is not None:
@@ -336,8 +362,13 @@ class Process:
             self._got.stderr_ended = self.transcript.seconds()
 
     def _watch_exit(self) -> None:
-        code = self._process.wait()
+        code = -signal.SIGKILL
+        if self._line is None:
+            code = self._process.wait()
+        elif told := self._told.readline().split():
+            code, self.used_seconds = os.waitstatus_to_exitcode(int(told[0])), float(told[1])
         with self._noted():
+            self._code = code
             self._got.exited = self.transcript.seconds()
             self.transcript.note("exit", exit_text(code), self.number)
 
