@@ -4,8 +4,9 @@ import base64
 import copy
 import json
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -16,6 +17,8 @@ from ao_protocol.inputs import format_inputs
 
 TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
 WHOLE: Final = re.compile(r"\$\{(wrong_config|unserved_type|unspoken_major|newest_spoken|secret_variable)\}")
+FIXED_ID: Final = re.compile(r"\b(run|ses)_[0-9]+\b")
+"""An id of a run or a session in a vector. Each play replaces it by a fresh id, the same at every place."""
 NOT_PREPARED: Final = frozenset({"run_id", "session_id"})
 USUAL_LIMITS: Final = {"cancel_grace_seconds": 10, "max_event_bytes": 1_048_576}
 """Limits as a runner sends them."""
@@ -44,6 +47,8 @@ class Placeholders:
     watched_file: str | None = None
     feeds: bool = False
     """Whether the suite completes each invocation as a conforming runner does."""
+    play_id: uuid.UUID = field(default_factory=uuid.uuid4)
+    """What the fresh ids of the play are made from."""
 
     def fill(self, value: Any) -> Any:  # noqa: ANN401  # any JSON
         """Return a value of a vector with all placeholders filled in.
@@ -56,7 +61,10 @@ class Placeholders:
             return {name: self.fill(inner) for name, inner in value.items()}
         if isinstance(value, list):
             return [self.fill(inner) for inner in value]
-        if not isinstance(value, str) or "${" not in value:
+        if not isinstance(value, str):
+            return value
+        value = FIXED_ID.sub(lambda found: f"{found[1]}_{uuid.uuid5(self.play_id, found[0]).hex[:12]}", value)
+        if "${" not in value:
             return value
         if whole := WHOLE.fullmatch(value):
             return self._whole(whole[1])
@@ -92,7 +100,7 @@ class Placeholders:
         if self.feeds:
             project_dir = str(self.project_dir)
             usual = {"run_id": "run_1", "session_id": "ses_1", "project_dir": project_dir, "limits": USUAL_LIMITS}
-            whole = merged(usual, whole)
+            whole = merged(self.fill(usual), whole)
             whole = whole if self.subject.agent_type == "procedural" else with_prompt(whole)
         if size := vector.get("pad_to_bytes"):
             missing = size - (len(encode_line(merged(whole, {"metadata": {"padding": ""}}))) - 1)

@@ -33,6 +33,8 @@ class PlayResult:
     last_action_at: float = 0.0
     cancelled_at: float | None = None
     """When the first cancel or SIGTERM was sent."""
+    turns: list[Mapping[str, Any]] = field(default_factory=list)
+    """The `turn` lines that were written."""
     unreached: list[str] = field(default_factory=list)
     """The moments of actions that never came."""
     remarks: list[tuple[str, str]] = field(default_factory=list)
@@ -58,6 +60,8 @@ class PlayResult:
     """The final content of the files in the project directory that the vector names; None for a missing file."""
     told_secret: list[str] = field(default_factory=list)
     """Places where the value of a secret variable was found."""
+    working_seconds: float = 0.0
+    """How long the process took from its start to its exit, without what it waited for the CPU (`play`)."""
     model_requests: int | None = None
     """The number of requests to the model; None if they are not counted."""
     model_asked_at: float | None = None

@@ -123,6 +123,8 @@ class Process:
         self._terminal: int | None = None
         self._reads = True
         self._process, self.pid = self._spawn(start)
+        self.started_at = transcript.seconds()
+        """When the process was started, in seconds of the play."""
         self._stdin: IO[bytes] | None = self._process.stdin
         if self._stdin is not None:
             os.set_blocking(self._stdin.fileno(), False)
@@ -176,6 +178,9 @@ class Process:
                         raise OSError(-pid, os.strerror(-pid), start.argv[0])
             except OSError:
                 self._close_terminal()
+                if self._line is not None:
+                    self._told.close()
+                    self._line.close()
                 raise
             return process, pid
 
@@ -297,6 +302,7 @@ class Process:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         if self._line is not None:
+            self._told.close()
             self._line.close()
 
     def _close_terminal(self) -> None:

@@ -14,9 +14,8 @@ from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.json_path import path_to
 from ao_protocol.published import validator_for
 
-DESCRIBE_SECONDS: Final = 1.0
-SLACK_SECONDS: Final = 2.0
-"""The excess over `DESCRIBE_SECONDS` that is only a warning: interpreters start slowly on a busy machine."""
+DESCRIBE_SECONDS: Final = 1.2
+"""SPEC 7 allows a second, without what the process waited for the CPU; the rest is for starting and reading."""
 CAPABILITY_OF: Final = {
     "message_delta": "streaming",
     "session_bound": "resume",
@@ -70,10 +69,9 @@ def _judge_config_schema(schema: Any, played: PlayResult) -> Iterator[Finding]: 
 def _judge_effort(played: PlayResult) -> Iterator[Finding]:
     if played.left_files:
         yield Finding("AOX-120", "no file is written", ", ".join(played.left_files[:5]))
-    took = (played.exited_at or 0.0) - played.began_at
-    if took > DESCRIBE_SECONDS:
-        verdict = Verdict.FAIL if took > DESCRIBE_SECONDS + SLACK_SECONDS else Verdict.WARN
-        yield Finding("AOX-120", "a description within a second", f"after {took:.1f} s", verdict)
+    if played.working_seconds > DESCRIBE_SECONDS:
+        found = f"after {played.working_seconds:.1f} s, the fastest of three"
+        yield Finding("AOX-120", "a description within a second", found)
 
 
 def _printed(played: PlayResult) -> str:

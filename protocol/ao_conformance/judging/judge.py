@@ -54,6 +54,8 @@ REPEATED: Final[Mapping[str, frozenset[str]]] = {
     "AOX-193": frozenset({"end"}),
 }
 """For rules for any run, the parts of an expectation that only repeat that they are broken."""
+ADDED_BY_RUNNERS: Final = frozenset({"AOX-070", "AOX-100", "AOX-196"})
+"""Requirements of standard about fields and endings that at core the runner adds."""
 SHOWN_OF_EACH: Final = 3
 
 
@@ -115,10 +117,9 @@ def _find_what_hides_the_rest(seen: Evidence, kind: str) -> Iterator[Finding]:
 
 def _asked(subject: Subject, played: PlayResult) -> Asked:
     invocation = played.invocation or {}
-    turns = [action.line or {} for action in played.vector.actions if (action.line or {}).get("type") == "turn"]
     named = {name: text for name, text in subject.identity.items() if text}
     return Asked(
-        runs=tuple(_text(asked.get("run_id")) for asked in (invocation, *turns)),
+        runs=tuple(_text(asked.get("run_id")) for asked in (invocation, *played.turns)),
         session_id=_text(invocation.get("session_id")),
         executor={"name": "unnamed", "version": "0", **named},
         schema_version=str(invocation.get("schema_version")),
@@ -216,7 +217,10 @@ def _had_to_ask(played: PlayResult) -> bool:
 
 
 def weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
-    """Return the findings with their verdicts at a level: a SHOULD, and at core a rule of standard, only warns."""
+    """Return the findings with their verdicts at a level: a SHOULD, and at core a rule of standard, only warns.
+
+    At core there is no finding about what the runner adds.
+    """
     rules = requirements_by_id()
     return [
         replace(finding, verdict=Verdict.WARN)
@@ -227,6 +231,7 @@ def weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
         )
         else finding
         for finding in findings
+        if level != "core" or finding.requirement not in ADDED_BY_RUNNERS
     ]
 
 
