@@ -211,7 +211,7 @@ def _verdict(
     lacks_a_model = any(vector.reason is Reason.NO_MODEL for vector in own)
     if rule.capability and lacks_a_model:
         return Verdict.UNTESTABLE, Reason.UNSEEN
-    unseen = "no vector looks at it from outside"
-    if own:
-        unseen = Reason.NO_MODEL if lacks_a_model else own[0].reason or "nothing came that could show it"
-    return Verdict.NOT_APPLICABLE, unseen
+    unseen = next((vector for vector in own if vector.verdict is Verdict.NEVER_EXERCISED), None)
+    why = Reason.NO_MODEL if lacks_a_model else next((vector.reason for vector in (unseen, *own) if vector), "")
+    verdict = unseen.verdict if unseen else Verdict.NOT_APPLICABLE
+    return verdict, why or ("nothing came that could show it" if own else "no vector looks at it from outside")

@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     """A SHOULD was not followed, or at core a requirement of standard was broken."""
     NOT_APPLICABLE = "not_applicable"
     """It belongs to a capability that the description does not declare, or to a level that was not requested."""
+    NEVER_EXERCISED = "never_exercised"
+    """It applies, and nothing made it happen; a claim that a level is kept names the number of these."""
     UNTESTABLE = "untestable"
     """It had to be checked and could not be; this counts as a failure."""
     HARNESS_ERROR = "harness_error"
@@ -30,12 +32,15 @@ WORST_FIRST: Final = (
     Verdict.UNTESTABLE,
     Verdict.WARN,
     Verdict.PASS,
+    Verdict.NEVER_EXERCISED,
     Verdict.NOT_APPLICABLE,
 )
 
 
 BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
 """The verdicts that count against the executable, or against the suite."""
+UNSEEN: Final = frozenset({Verdict.NOT_APPLICABLE, Verdict.NEVER_EXERCISED})
+"""The verdicts where nothing was observed."""
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -56,6 +61,7 @@ class Reason(StrEnum):
     NO_DESCRIPTION = "describe gave no description, without which nothing else can be played"
     NO_MODEL = "the description names no model_endpoint that can be simulated"
     NO_RUN = "no run begins, as the vector start shows, without which nothing else can be played"
+    HANGS = "the executor hung in the vectors that were played first, so the others were not played"
     UNSEEN = (
         "the capability is declared, and no vector could look at it: name a model_endpoint that can be simulated, "
         "or do not declare the capability"
@@ -185,7 +191,7 @@ class SuiteResult:
     @property
     def executed(self) -> int:
         """The number of vectors that were played."""
-        return sum(1 for vector in self.vectors if vector.verdict is not Verdict.NOT_APPLICABLE)
+        return sum(1 for vector in self.vectors if vector.verdict not in UNSEEN)
 
     @property
     def is_interrupted(self) -> bool:

@@ -1,6 +1,7 @@
 """Core is what a runner cannot do: it is played as one feeds an executor, and standard as anybody does."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def test_an_executor_that_breaks_core_reaches_nothing(tmp_path: Path) -> None:
     assert [rule.id for rule in result.missing] == ["AOX-076"]
 
 
-def test_what_a_fixed_answer_cannot_show_is_not_applicable(tmp_path: Path) -> None:
+def test_what_a_fixed_answer_cannot_show_is_told_as_never_exercised(tmp_path: Path) -> None:
     program = tmp_path / "ao-fixed-exec"
     program.write_text(FIXED)
     program.chmod(0o755)
@@ -96,7 +97,10 @@ def test_what_a_fixed_answer_cannot_show_is_not_applicable(tmp_path: Path) -> No
 
     assert result.exit_code == 0
     told = {vector.id: vector.verdict for vector in result.vectors}
-    assert told["prompt-to-the-last-blank"] is told["prompt-with-a-block"] is Verdict.NOT_APPLICABLE
+    assert told["prompt-to-the-last-blank"] is told["prompt-with-a-block"] is Verdict.NEVER_EXERCISED
+    text = terminal_text(replace(result, left_out=0))
+    assert "AOX-147 never exercised: " in text
+    assert f"passes core, {result.count(Verdict.NEVER_EXERCISED)} never exercised," in text.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_noise_that_is_nowhere_to_be_seen_shows_nothing(tmp_path: Path) -> None:
     result = play(script(tmp_path, f'unset AO_CONFORM_NOISE\nexec {ECHO} "$@"'), "noise")
 
     assert [(found.verdict, found.reason) for found in result.vectors] == [
-        (Verdict.NOT_APPLICABLE, "AO_CONFORM_NOISE (SPEC 12) has no effect: 'noise' is not on stderr")
+        (Verdict.NEVER_EXERCISED, "AO_CONFORM_NOISE (SPEC 12) has no effect: 'noise' is not on stderr")
     ]
 
 

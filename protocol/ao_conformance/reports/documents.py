@@ -12,12 +12,14 @@ from ao_conformance.reports.overview import (
     WORDS,
     headline,
     kept_of_applicable,
+    never_exercised,
     overview_of,
     scope,
 )
 from ao_conformance.reports.transcript_rows import encodable, excerpt, transcript_rows, visible
 from ao_conformance.verdict import (
     BROKEN,
+    UNSEEN,
     Finding,
     RequirementResult,
     SuiteResult,
@@ -35,7 +37,7 @@ MAX_ROWS: Final = 200
 MAX_TEXT: Final = 2_000
 WHOLE: Final = "The result as a whole"
 """The JUnit suite for problems that no single vector shows."""
-REPORT_SCHEMA_VERSION: Final = "1.1"
+REPORT_SCHEMA_VERSION: Final = "1.2"
 """The version of the report, not of the protocol. A new minor version only adds fields."""
 
 
@@ -103,7 +105,7 @@ def badge_text(result: SuiteResult) -> str:
     colour = "brightgreen" if result.verdict is not Verdict.WARN and kept == applicable else "yellow"
     if result.verdict in {Verdict.FAIL, Verdict.UNTESTABLE}:
         colour = "red"
-    message = f"{kept}/{applicable}"
+    message = f"{kept}/{applicable}{never_exercised(result)}"
     if result.left_out:
         message, colour = "a selection", "lightgrey"
     is_error = result.verdict is Verdict.HARNESS_ERROR or result.is_interrupted
@@ -188,8 +190,8 @@ def _vector_case(vector: VectorResult) -> "TestCase":
     elif vector.verdict in BROKEN:
         kind = Error if vector.verdict is Verdict.HARNESS_ERROR else Failure
         case.result = _problem(kind, message, vector.verdict, detail)
-    elif vector.verdict is Verdict.NOT_APPLICABLE:
-        case.result = _problem(Skipped, message)
+    elif vector.verdict in UNSEEN:
+        case.result = _problem(Skipped, f"{WORDS[vector.verdict]}: {message}")
     elif vector.verdict is Verdict.WARN:
         case.system_out = visible(f"warning: {message}\n\n{detail}")
     return case

@@ -9,6 +9,7 @@ from ao_conformance.reports.transcript_rows import one_line
 from ao_conformance.vectors import FIRST_PLAYED
 from ao_conformance.verdict import (
     BROKEN,
+    UNSEEN,
     Finding,
     Reason,
     RequirementResult,
@@ -26,7 +27,7 @@ MOST_WORDS: Final = 120
 OF_A_TOOL: Final = "event:tool_"
 """The beginning of each moment at which a tool is started or finished."""
 WORDS: Final[Mapping[Verdict, str]] = {verdict: verdict.value.replace("_", " ") for verdict in Verdict}
-SIGNS: Final[Mapping[Verdict, str]] = dict(zip(Verdict, "✓✗!○?⚠", strict=True))
+SIGNS: Final[Mapping[Verdict, str]] = dict(zip(Verdict, "✓✗!○◌?⚠", strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Overview:
     known: tuple[RequirementResult, ...]
     """Requirements that are broken, or only warn, and are in the list of known failures."""
     not_applicable: tuple[RequirementResult, ...]
+    never_exercised: tuple[RequirementResult, ...]
     unjudged: tuple[VectorResult, ...]
     """Vectors that count as broken without a finding in `broken`, mostly because the suite itself failed."""
     vectors: Mapping[str, VectorResult]
@@ -101,6 +103,7 @@ def overview_of(result: SuiteResult) -> Overview:
         warned=tuple(rule for rule in counting if rule.verdict is Verdict.WARN and rule.id not in missing),
         known=tuple(rule for rule in rules if rule.known_failing and rule.verdict in known),
         not_applicable=tuple(rule for rule in rules if rule.verdict is Verdict.NOT_APPLICABLE),
+        never_exercised=tuple(rule for rule in rules if rule.verdict is Verdict.NEVER_EXERCISED),
         unjudged=unjudged,
         vectors={vector.id: vector for vector in result.vectors},
         without_a_tool=tuple(vector for vector in result.vectors if vector.unreached.startswith(OF_A_TOOL)),
@@ -108,10 +111,8 @@ def overview_of(result: SuiteResult) -> Overview:
 
 
 def looked_at_in(requirement: RequirementResult, result: SuiteResult) -> str:
-    """Return the basis of a verdict, such as `3 vectors, 6 left out`; those left out name the rule and do not apply."""
-    left_out = sum(
-        requirement.id in vector.requirements and vector.verdict is Verdict.NOT_APPLICABLE for vector in result.vectors
-    )
+    """Return the basis of a verdict, such as `3 vectors, 6 left out`; those left out name the rule and show nothing."""
+    left_out = sum(requirement.id in vector.requirements and vector.verdict in UNSEEN for vector in result.vectors)
     return amount(len(requirement.vectors), "vector") + (f", {left_out} left out" if left_out else "")
 
 
@@ -121,6 +122,14 @@ def by_section(requirements: Iterable[RequirementResult]) -> dict[str, list[Requ
     for requirement in requirements:
         sections.setdefault(requirement.section, []).append(requirement)
     return sections
+
+
+def by_reason(requirements: Iterable[RequirementResult]) -> dict[str, list[RequirementResult]]:
+    """Return requirements by the reason for their verdict; reasons are in the order of their first occurrence."""
+    reasons: dict[str, list[RequirementResult]] = {}
+    for requirement in requirements:
+        reasons.setdefault(requirement.reason or "no reason was given", []).append(requirement)
+    return reasons
 
 
 def counts(result: SuiteResult) -> list[tuple[Verdict, int]]:
@@ -157,6 +166,12 @@ def scope(result: SuiteResult) -> str:
     return result.level if result.suite == "executor" else result.suite
 
 
+def never_exercised(result: SuiteResult) -> str:
+    """Return what a claim has to add, such as `, 2 never exercised`; empty if everything that applies was exercised."""
+    number = result.count(Verdict.NEVER_EXERCISED)
+    return f", {number} never exercised" if number and result.conforms and not result.left_out else ""
+
+
 def next_level(result: SuiteResult) -> str:
     """Return the level above the one that is reached; empty if that is unknown or the highest."""
     return {"": "core", "core": "standard"}.get(result.reached or "", "") if result.reached is not None else ""
@@ -175,7 +190,7 @@ def missing_in_short(result: SuiteResult) -> list[tuple[str, str]]:
 
 def why_left_out(result: SuiteResult) -> str:
     """Return why vectors were not played, such as `resume is not declared (12)`, the most frequent reasons first."""
-    reasons = Counter(vector.reason for vector in result.vectors if vector.verdict is Verdict.NOT_APPLICABLE)
+    reasons = Counter(vector.reason for vector in result.vectors if vector.verdict in UNSEEN)
     told = [f"{reason} ({number})" for reason, number in reasons.most_common(MOST_REASONS)]
     others = len(reasons) - len(told)
     return "; ".join([*told, *([amount(others, "other reason")] if others else [])])
@@ -185,12 +200,13 @@ def verdict_word(result: SuiteResult) -> str:
     """Return the verdict on the whole in a word or two; `not tested` if no vector was played."""
     if result.is_interrupted:
         return "interrupted"
-    return WORDS[result.verdict] if result.executed else "not tested"
+    return f"{WORDS[result.verdict]}{never_exercised(result)}" if result.executed else "not tested"
 
 
 def headline(result: SuiteResult) -> str:
     """Return the verdict on the whole in one sentence."""
-    rules = f"{scope(result)} of the {PROTOCOL_NAME} {result.protocol_version}"
+    never = never_exercised(result)
+    rules = f"{scope(result)}{never and f'{never},'} of the {PROTOCOL_NAME} {result.protocol_version}"
     if result.is_interrupted:
         failed = sum(1 for vector in result.vectors if vector.verdict in BROKEN and not vector.known_failing)
         played = f"{result.executed} of {amount(len(result.vectors), 'vector')}"
@@ -235,7 +251,11 @@ def _reasons(result: SuiteResult) -> str:
         (result.stale, f"{amount(len(result.stale), 'known failure')} did not fail"),
         (result.unstable, f"{amount(len(result.unstable), 'vector')} did not end the same way each time"),
     ]
-    left_out = [vector.reason for vector in result.vectors if vector.reason in {Reason.NO_DESCRIPTION, Reason.NO_RUN}]
+    left_out = [
+        vector.reason
+        for vector in result.vectors
+        if vector.reason in {Reason.NO_DESCRIPTION, Reason.NO_RUN, Reason.HANGS}
+    ]
     why = left_out[0].partition(",")[0] if left_out else ""
     unplayed = f"; {amount(len(left_out), 'vector')} not played, since {why}" if left_out else ""
     return ", ".join(reason for those, reason in reasons if those) + unplayed

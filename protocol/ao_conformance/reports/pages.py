@@ -6,7 +6,7 @@ becomes visible and has no effect. jinja2 is imported when a page is made.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from shlex import join
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ao_conformance.reports import overview
 from ao_conformance.reports.overview import kept_of_applicable, missing_in_short, next_level, overview_of
 from ao_conformance.reports.transcript_rows import code_spans, encodable, excerpt, one_line, transcript_rows, visible
-from ao_conformance.verdict import BROKEN, RequirementResult, SuiteResult, VectorResult, Verdict
+from ao_conformance.verdict import BROKEN, SuiteResult, VectorResult, Verdict
 from ao_protocol.short_text import shorten_with_length
 
 if TYPE_CHECKING:
@@ -30,7 +30,18 @@ MARKDOWN_ROWS: Final = 14
 MARKDOWN_EXHIBITS: Final = 3
 MARKDOWN_NAMES: Final = 12
 OF_BOTH_PAGES: Final = (
-    *("PROTOCOL_NAME", "SIGNS", "WORDS", "amount", "by_section", "counts", "counts_text", "headline", "looked_at_in"),
+    *(
+        "PROTOCOL_NAME",
+        "SIGNS",
+        "WORDS",
+        "amount",
+        "by_reason",
+        "by_section",
+        "counts",
+        "counts_text",
+        "headline",
+        "looked_at_in",
+    ),
     *("missing_in_short", "next_level", "scope", "seed_text", "verdict_word", "who"),
 )
 """The names from the module `overview` that both templates use."""
@@ -110,7 +121,6 @@ def _markdown_environment() -> "Environment":
         "MAX_EXHIBITS": MARKDOWN_EXHIBITS,
         "MAX_NAMES": MARKDOWN_NAMES,
         "transcript_text": _transcript_text,
-        "by_reason": _by_reason,
     }
     return environment
 
@@ -155,6 +165,7 @@ def _parts(result: SuiteResult) -> list[tuple[str, str]]:
         ("warnings", "Warnings", len(parts.warned)),
         ("known", "Known failures", len(parts.known)),
         ("requirements", "Requirements", kept_of_applicable(result)[1]),
+        ("never-exercised", "Never exercised", len(parts.never_exercised)),
         ("not-applicable", "Not applicable", len(parts.not_applicable)),
         ("vectors", "Vectors", len(result.vectors)),
     ]
@@ -170,10 +181,3 @@ def _transcript_text(vector: VectorResult, line: int | None) -> str:
         text = _TAG.sub(r"\\x3c", one_line(row.text, MAX_LINE))
         lines.append(f"{begin}  {text}".rstrip())
     return "\n".join(lines)
-
-
-def _by_reason(requirements: Sequence[RequirementResult]) -> dict[str, list[RequirementResult]]:
-    reasons: dict[str, list[RequirementResult]] = {}
-    for requirement in requirements:
-        reasons.setdefault(requirement.reason or "no reason was given", []).append(requirement)
-    return reasons

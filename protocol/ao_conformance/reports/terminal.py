@@ -14,6 +14,7 @@ from ao_conformance.reports.overview import (
     Exhibit,
     Overview,
     amount,
+    by_reason,
     counts_text,
     headline,
     missing_in_short,
@@ -35,6 +36,7 @@ MAX_PROBLEMS: Final = 8
 """The number of problems that are shown in full; after a repair, the next test shows others."""
 MAX_EXHIBITS: Final = 2
 MAX_NAMES: Final = 8
+MAX_NEVER: Final = 30
 LABEL_COLUMNS: Final = 10
 
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
@@ -43,6 +45,7 @@ _TONES: Final[Mapping[Verdict, str]] = {
     Verdict.FAIL: "red",
     Verdict.WARN: "yellow",
     Verdict.NOT_APPLICABLE: "dim",
+    Verdict.NEVER_EXERCISED: "yellow",
     Verdict.UNTESTABLE: "magenta",
     Verdict.HARNESS_ERROR: "cyan",
 }
@@ -88,6 +91,9 @@ class _Terminal:
         played = f"{amount(result.executed, 'vector')} of {len(result.vectors)} played in {result.seconds:.1f} s"
         yield f"{counts_text(result)}; {played}, seed {seed_text(result)}"
         yield from self.labelled("left out", why_left_out(result))
+        for reason, rules in by_reason(overview.never_exercised).items():
+            named = ", ".join(rule.id for rule in rules[:MAX_NEVER]) + ("…" if len(rules) > MAX_NEVER else "")
+            yield from self.labelled("never", f"{named} never exercised: {reason}", "yellow")
         if result.reached:
             yield from self.missing(result)
         tone = _TONES[result.verdict]

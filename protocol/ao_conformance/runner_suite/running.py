@@ -62,11 +62,11 @@ def _play_all(plan: RunnerPlan, tell: Callable[[VectorResult], None]) -> list[Ve
 def _play_one(vector: RunnerVector, plan: RunnerPlan) -> VectorResult:
     began = time.monotonic()
     if vector.resumes and not plan.resume:
-        return vector.result(Verdict.NOT_APPLICABLE, "no command resumes a session; --resume names one")
+        return vector.result(Verdict.NEVER_EXERCISED, "no command resumes a session; --resume names one")
     if vector.attachments and not plan.attach:
-        return vector.result(Verdict.NOT_APPLICABLE, "no words attach a file to the prompt; --attach names them")
+        return vector.result(Verdict.NEVER_EXERCISED, "no words attach a file to the prompt; --attach names them")
     if "input" in vector.given and not uses(plan.command, "profile"):
-        return vector.result(Verdict.NOT_APPLICABLE, "the command has no {profile}, so that nobody answers requests")
+        return vector.result(Verdict.NEVER_EXERCISED, "the command has no {profile}, so that nobody answers requests")
     if reason := reason_against(plan.command, vector):
         return vector.result(Verdict.UNTESTABLE, reason)
     try:

@@ -16,6 +16,8 @@ KNOWN = replace(
     vectors=(replace(SMALL.vectors[0], known_failing=True), SMALL.vectors[1]),
     requirements=(replace(SMALL.requirements[0], known_failing=True), SMALL.requirements[1]),
 )
+UNSEEN = replace(SMALL.requirements[0], verdict=Verdict.NEVER_EXERCISED, findings=())
+UNEXERCISED = replace(KEPT, requirements=(UNSEEN, *KEPT.requirements))
 WARNED = replace(KEPT, requirements=(replace(KEPT.requirements[0], verdict=Verdict.WARN),))
 
 
@@ -30,6 +32,7 @@ def badge(message: str, colour: str, **more: object) -> dict[str, object]:
         pytest.param(SMALL, badge("core 3.0: 1/2", "red"), id="failed"),
         pytest.param(KNOWN, badge("core 3.0: 1/2", "yellow"), id="known-failure"),
         pytest.param(WARNED, badge("core 3.0: 1/1", "yellow"), id="warned"),
+        pytest.param(UNEXERCISED, badge("core 3.0: 1/2, 1 never exercised", "yellow"), id="never exercised"),
         pytest.param(replace(KEPT, suite="runner"), badge("runner 3.0: 1/1", "brightgreen"), id="runner"),
         pytest.param(
             replace(SMALL, vectors=()), badge("core 3.0: not tested", "lightgrey", isError=True), id="nothing"
