@@ -20,8 +20,10 @@ from ao_conformance.tally import KnownFailing, SuiteRun, requirement_result
 from ao_conformance.vectors import Document, Vector, requirements_by_id
 from ao_conformance.verdict import Finding, SuiteResult, TranscriptEntry, VectorResult, Verdict
 
-AS_SET: Final = frozenset({"problem_at"})
-"""Names of fields whose lists are compared as sets: order and repetitions do not matter."""
+AS_PATHS: Final = frozenset({"problem_at"})
+"""Names of fields with paths. An answer may add paths of values that contain one of them (SPEC 6.3)."""
+WITH_WORDS: Final = frozenset({"details"})
+"""Names of fields in which words such as `$newest_first` stand for values."""
 AS_PIECE: Final = frozenset({"problem"})
 """Names of fields whose text must contain the vector's text. The wording is free, so an answer may omit the field."""
 LINGER_SECONDS: Final = 1.0
@@ -218,12 +220,20 @@ def mistake(vector: Document, answer: Document) -> tuple[str, str] | None:
                 return f"{name} with {expected!r} in it", f"{name} is {short(found)}"
         elif name not in answer:
             return f"{name} is {short(expected)}", f"no {name}"
-        elif name in AS_SET:
-            if not isinstance(found, list) or set(map(str, found)) != set(expected):
+        elif name in AS_PATHS:
+            if not isinstance(found, list) or not _are_paths(expected, set(map(str, found))):
                 return f"{name} is {short(expected)}", f"{name} is {short(found)}"
-        elif (other := difference(expected, found, name, exact=True)) is not None:
+        elif (other := difference(expected, found, name, exact=name not in WITH_WORDS)) is not None:
             return f"{name} is {short(expected)}", other
     return None
+
+
+def _are_paths(expected: Collection[str], found: Set[str]) -> bool:
+    """Return whether all expected paths were found, and besides only those of values that contain one of them."""
+    others = found - set(expected)
+    return found >= set(expected) and all(
+        any(path.startswith((f"{other}.", f"{other}[")) for path in expected) for other in others
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +298,8 @@ def _result_of(question: Question, given: Sequence[Answer], silence: str) -> Vec
     ((_, answer),) = given
     if answer.get("unsupported") is True:
         return question.result(Verdict.NOT_APPLICABLE, "the codec does not support this question")
+    if "speaks" in question.source and answer.get("error") == "unsupported_schema_version":
+        return question.result(Verdict.NOT_APPLICABLE, f"the codec does not speak {question.source['speaks']}")
     wrong = mistake(question.source, answer)
     return _failed(question, *wrong) if wrong else question.judged((), judged=question.requirements)
 

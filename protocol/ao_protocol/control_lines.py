@@ -87,7 +87,8 @@ def parse_control_line(line: bytes) -> ControlLine | None:
         raise InvalidControlLine([str(error)]) from error
     kind = document.get("type")
     if not isinstance(kind, str):
-        raise InvalidControlLine([f"$.type: expected a string, found {kind!r}"])
+        place = "$.type" if "type" in document else "$"
+        raise InvalidControlLine([f"{place}: expected a type, a string, found {kind!r}"])
     model = CONTROL_LINES.get(kind)
     try:
         return model.model_validate(document) if model else None

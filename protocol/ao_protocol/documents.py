@@ -266,7 +266,7 @@ def invocation_from_document(document: dict[str, JsonValue]) -> Invocation:
     """
     version = _negotiated_version(document)
     upgraded = upgrade_invocation(document, version)
-    present = {name: value for name, value in upgraded.items() if value is not None}
+    present = {name: value for name, value in upgraded.items() if value is not None or name in {"mode", "parameters"}}
     try:
         invocation = Invocation.model_validate(present | {"schema_version": str(version)})
     except ValidationError as error:
@@ -286,7 +286,8 @@ def _negotiated_version(document: dict[str, JsonValue]) -> SchemaVersion:
     try:
         return negotiate(SchemaVersion.parse(written))
     except MalformedSchemaVersion as error:
-        raise _invalid([f"$.{error}"]) from error
+        place = "$.schema_version" if "schema_version" in document else "$"
+        raise _invalid([f"{place}: {error}"]) from error
     except UnsupportedSchemaVersion as error:
         raise InvocationRefused(
             ErrorType.UNSUPPORTED_SCHEMA_VERSION,
@@ -419,5 +420,5 @@ def parse_description(line: bytes) -> Description:
         raise InvalidDescription(problems_of(error, document)) from error
     # The default is for executors that use this package. The versions of other executors are not known.
     if "schema_versions" not in description.model_fields_set:
-        raise InvalidDescription(["$.schema_versions: field required"])
+        raise InvalidDescription(["$: 'schema_versions' is a required property"])
     return description

@@ -476,5 +476,6 @@ def body_from_document(document: dict[str, JsonValue]) -> Body:
     model = BODIES.get(event_type) if isinstance(event_type, str) else None
     if model is None:
         expected = f"expected one of {', '.join(BODIES)}, or a vendor's own `_vendor/name`"
-        raise InvalidEvent(event_type, [f"$.event_type: unknown event type {event_type!r}, {expected}"])
+        place = "$.event_type" if "event_type" in document else "$"
+        raise InvalidEvent(event_type, [f"{place}: unknown event type {event_type!r}, {expected}"])
     return model.model_validate(document)

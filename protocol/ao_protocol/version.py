@@ -29,7 +29,7 @@ class SchemaVersion(NamedTuple):
         """
         written = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
         if written is None:
-            raise MalformedSchemaVersion(f"schema_version: found {text!r}, expected a string such as {str(CURRENT)!r}")
+            raise MalformedSchemaVersion(f"schema_version is {text!r}, expected a string such as {str(CURRENT)!r}")
         return cls(int(written[1]), int(written[2]))
 
     def __str__(self) -> str:

@@ -98,19 +98,24 @@ def wrong_fields(error: ValidationError, document: object) -> Iterator[WrongFiel
     for problem in error.errors(include_url=False, include_context=False):
         path = path_to(_place(problem, document))
         message = _PYTHON_CLASS.sub("", problem["msg"]).removeprefix("Value error, ")
+        if problem["type"] == "missing":
+            message = f"{problem['loc'][-1]!r} is a required property"
         shown = "" if problem["type"] in {"missing", "value_error"} else repr(problem["input"])
         found = shorten(shown, MAX_SHOWN_CHARACTERS)
         yield WrongField(path, problem["type"], message[:1].lower() + message[1:], found)
 
 
 def _place(problem: ErrorDetails, document: object) -> Iterator[str | int]:
-    """Yield the parts of pydantic's location that exist in the document, without names of union alternatives."""
+    """Yield the parts of pydantic's location that exist in the document, without names of union alternatives.
+
+    The place of a missing field is that of the object that lacks it (SPEC 6.3).
+    """
     *above, last = problem["loc"] or ("",)
     for part in above:
         if _is_there(document, part):
             document = document[part]  # type: ignore[index]  # checked by _is_there
             yield part
-    if _is_there(document, last) or problem["type"] == "missing":
+    if _is_there(document, last):
         yield last
 
 

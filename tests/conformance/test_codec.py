@@ -49,7 +49,7 @@ def test_each_field_of_a_vector_is_asked_or_compared_but_never_both(kind: str) -
     used = {name for question in QUESTIONS if question.kind == kind for name in question.source}
     form = FORMS[kind]
 
-    assert used - {"id", "title", "requirements", "kind"} == {*form.asked, *form.answered}
+    assert used - {"id", "title", "requirements", "kind", "speaks"} == {*form.asked, *form.answered}
     assert not {*form.asked} & {*form.answered}
 
 
@@ -94,6 +94,21 @@ def test_a_line_is_asked_as_bytes_and_where_it_is_text_as_text_too() -> None:
         (
             {"kind": "event", "valid": False, "problem_at": ["$.a", "$.b"]},
             {"valid": False, "problem_at": ["$.b", "$.a", "$.b"]},
+            None,
+        ),
+        (
+            {"kind": "event", "valid": False, "problem_at": ["$.a.b"]},
+            {"valid": False, "problem_at": ["$", "$.a", "$.a.b"]},
+            None,
+        ),
+        (
+            {"kind": "event", "valid": False, "problem_at": ["$.ab"]},
+            {"valid": False, "problem_at": ["$.a", "$.ab"]},
+            ("problem_at is ['$.ab']", "problem_at is ['$.a', '$.ab']"),
+        ),
+        (
+            {"kind": "invocation", "valid": False, "details": {"supported": {"$newest_first": True}}},
+            {"valid": False, "details": {"supported": ["3.1", "3.0"]}},
             None,
         ),
         (
@@ -170,9 +185,9 @@ def test_a_codec_in_node_is_right_about_lines_and_does_not_support_the_rest() ->
         ("keeps_cr", "021 022"),
         ("keeps_lone_surrogates", "032"),
         ("sorts_supported_versions", "011 015"),
-        ("overlooks_a_problem", "070 071 072 074 075 076 100 102 176"),
-        ("loses_the_fault", "043 071 073 074 090 092 093 094 156"),
-        ("blames_the_event_before", "043 071 073 074 090 092 093 094 156"),
+        ("overlooks_a_problem", "070 071 072 074 075 076 085 100 102 176"),
+        ("loses_the_fault", "043 071 073 074 090 092 093 094 095 156"),
+        ("blames_the_event_before", "043 071 073 074 090 092 093 094 095 156"),
         ("ignores_cancel", "013 062"),
         ("tells_exit_codes_as_text", "101 104 108"),
         ("finds_text_and_problems", "140 141 142 143 144 150 151 152"),
@@ -187,6 +202,20 @@ def test_a_codec_with_a_fault_fails_the_requirements_of_that_fault_and_no_other(
 
     assert failed(result) == {f"AOX-{number}" for number in requirements.split()}
     assert result.exit_code == 1
+
+
+def test_a_codec_that_speaks_only_3_0_passes_and_is_not_asked_about_2_x() -> None:
+    result = run_codec_suite(CodecPlan(broken("speaks_one_version"), QUESTIONS))
+    left_out = {vector.id for vector in result.vectors if vector.verdict is Verdict.NOT_APPLICABLE}
+
+    assert result.exit_code == 0
+    assert left_out == {one.id for one in QUESTIONS if "speaks" in one.source or one.kind == "upgrade"}
+
+
+def test_paths_of_values_that_contain_the_wrong_one_may_be_told_too() -> None:
+    result = run_codec_suite(CodecPlan(broken("names_what_contains_it"), QUESTIONS))
+
+    assert result.exit_code == 0
 
 
 @pytest.mark.parametrize("manner", ["answers_in_reverse", "answers_at_length"])

@@ -37,7 +37,6 @@ _UNWRITABLE: Final = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010
 _ESCAPED_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 _EXPECTED: Final = {
-    "missing": "a value",
     "value_error": "a value that every receiver reads alike",
     "string_too_short": "a text that is not blank",
     "string_type": "a text",
@@ -276,7 +275,9 @@ def response_from_document(document: Mapping[str, object]) -> AgentResponse:
 
 
 def _refusal(field: WrongField) -> InvalidResponse:
-    found = "nothing" if field.type == "missing" else field.found or field.message
+    if field.type == "missing":
+        return InvalidResponse(field.path, "nothing", field.message.replace(" is a", ", a"))
+    found = field.found or field.message
     return InvalidResponse(field.path, found, _EXPECTED.get(field.type, field.message.removeprefix("input should be ")))
 
 

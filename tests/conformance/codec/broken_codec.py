@@ -17,12 +17,28 @@ Document = dict[str, Any]
 Questions = Iterator[Document]
 
 RIGHT = {question.id: question.source for question in load_questions()}
-NOT_ANSWERS = {"title", "requirements", "kind"}
+NOT_ANSWERS = {"title", "requirements", "kind", "speaks"}
 
 
 def right_answer(question: Document) -> Document:
     asked = set(question) - {"id"}
-    return {name: value for name, value in RIGHT[question["id"]].items() if name not in NOT_ANSWERS | asked}
+    answer = {name: value for name, value in RIGHT[question["id"]].items() if name not in NOT_ANSWERS | asked}
+    if "supported" in answer.get("details", {}):
+        answer["details"] = answer["details"] | {"supported": ["3.0", "2.2", "2.1"]}
+    return answer
+
+
+def speaks_one_version(question: Document, answer: Document) -> Document:
+    if RIGHT[question["id"]].get("speaks"):
+        return {"id": question["id"], "valid": False, "error": "unsupported_schema_version"}
+    if question["kind"] == "upgrade":
+        return {"id": question["id"], "unsupported": True}
+    return answer | {"details": answer["details"] | {"supported": ["3.0"]}} if answer.get("details") else answer
+
+
+def names_what_contains_it(question: Document, answer: Document) -> Document:
+    paths = answer.get("problem_at")
+    return answer | {"problem_at": ["$", *paths]} if paths else answer
 
 
 def accepts_duplicate_keys(question: Document, answer: Document) -> Document:
@@ -111,6 +127,8 @@ WRONG: dict[str, Callable[[Document, Document], Document]] = {
         trims_the_prompt,
         keeps_the_old_name,
         counts_true_as_one,
+        speaks_one_version,
+        names_what_contains_it,
     )
 }
 

@@ -95,7 +95,7 @@ def _require_authority(invocation: dict[str, Any], blueprint: dict[str, Any], op
 
 
 def _require_options(options: dict[str, Any], path: str) -> None:
-    problems = problems_of(OPTIONS, options, path, at_field=True)
+    problems = problems_of(OPTIONS, options, path)
     if options.get("strict_json_only") is True:
         for name, contradiction in (("extract_json", True), ("validation_mode", "lenient"), ("strategy", "extract")):
             if options.get(name) == contradiction:

@@ -112,15 +112,15 @@ KNOWN_FEATURES = {"attachments"} | ({"input"} if DESCRIPTION["capabilities"].get
 
 def without_nulls(document: dict[str, Any]) -> dict[str, Any]:
     """Return an invocation without the fields of its first level that are null."""
-    return {name: value for name, value in document.items() if value is not None}
+    return {name: value for name, value in document.items() if value is not None or name in INVOCATION["required"]}
 
 
 def require_form(invocation: dict[str, Any], version: tuple[int, int]) -> None:
     """Raise `RunFailed` where an invocation is not of the form of section 4."""
-    problems = problems_of(INVOCATION, invocation, at_field=True)
+    problems = problems_of(INVOCATION, invocation)
     is_resume = invocation.get("mode") == "resume"
     if is_resume and version >= (3, 0) and "executor_session_id" not in invocation:
-        problems.append("$.executor_session_id: is a required property of a resume")
+        problems.append("$: 'executor_session_id' is a required property of a resume")
     if "input_responses" in invocation and not problems and not _may_answer(invocation):
         problems.append("$: input_responses need mode resume, `input` in requires, control.input and no prompt")
     if problems:

@@ -30,12 +30,9 @@ class TookTooLong(Exception):
     """A value could not be judged in the time there is."""
 
 
-def problems_of(schema: Any, value: Any, path: str = "$", *, at_field: bool = False) -> list[str]:
-    """Return what is wrong with a value, as `path: message`; nothing where it fits.
-
-    `at_field` says that a field which is missing, or is one too many, is named in the path and not in the message.
-    """
-    validator = Validator(schema, at_field=at_field)
+def problems_of(schema: Any, value: Any, path: str = "$") -> list[str]:
+    """Return what is wrong with a value, as `path: message`; nothing where it fits."""
+    validator = Validator(schema)
     try:
         with _time_limit():
             return list(validator.check(schema, value, path))
@@ -73,9 +70,8 @@ def resolve(root: Any, reference: str) -> Any:
 class Validator:
     """One schema document, and the rules that stand in it."""
 
-    def __init__(self, root: Any, *, at_field: bool) -> None:
+    def __init__(self, root: Any) -> None:
         self._root = root
-        self._at_field = at_field
 
     def check(self, schema: Any, value: Any, path: str) -> Iterator[str]:
         """Yield the problems of a value under a schema of the document."""
@@ -96,11 +92,7 @@ class Validator:
 
     def of_field(self, path: str, key: str, message: str) -> str:
         """Return the problem of a field that should be there, or should not."""
-        return (
-            problem_at(below(path, key), "is " + message)
-            if self._at_field
-            else problem_at(path, f"'{key}' is {message}")
-        )
+        return problem_at(path, f"'{key}' is {message}")
 
 
 def _type(_: Validator, rule: Any, value: Any, path: str, schema: Any) -> Iterator[str]:

@@ -102,7 +102,7 @@ def test_every_wrong_field_is_named_with_what_was_found() -> None:
     assert invalid.value.problems == [
         "$.schema_version: string should match pattern '^(0|[1-9][0-9]{0,5})\\.(0|[1-9][0-9]{0,5})$', found '3'",
         "$.executor.name: string should have at least 1 character, found ''",
-        "$.executor.version: field required",
+        "$.executor: 'version' is a required property",
     ]
     assert str(invalid.value).startswith("invalid event 'run_started': $.schema_version: ")
 

@@ -140,7 +140,7 @@ WRONG = {
     "the worker's key for traces": ("secrets: [OTEL_EXPORTER_OTLP_HEADERS]", "hold OTEL_EXPORTER_OTLP_HEADERS, expec"),
     "an unknown containment": ("containment: jail", "$.containment: input should be 'auto', 'cgroup', 'lifeline' or"),
     "an idle exit of nothing": ("idle_exit_seconds: 3", "idle_exit_seconds needs lifecycle: persistent, found"),
-    "a pool without a size": ("warm: {}", "$.warm.size: field required"),
+    "a pool without a size": ("warm: {}", "$.warm: 'size' is a required property"),
 }  # fmt: skip
 
 
@@ -225,7 +225,7 @@ def test_what_is_broken_does_not_hide_the_others(tmp_path: Path) -> None:
 
     assert (first.profile, second.problem, third.profile) == (None, None, None)
     assert "line 2" in str(first.problem)
-    assert "$.executor: field required" in str(third.problem)
+    assert "$: 'executor' is a required property" in str(third.problem)
 
 
 @pytest.mark.parametrize(

@@ -332,9 +332,9 @@ def test_a_refusal_of_values_names_each() -> None:
     assert [(each.place, each.found, each.expected) for each in raised.value.problems] == [
         ("$.agent", "1", "a text"),
         ("$.summary", "''", "a text that is not blank"),
-        ("$.findings[0].location", "nothing", "a value"),
-        ("$.findings[0].issue", "nothing", "a value"),
-        ("$.findings[0].rationale", "nothing", "a value"),
+        ("$.findings[0]", "nothing", "'location', a required property"),
+        ("$.findings[0]", "nothing", "'issue', a required property"),
+        ("$.findings[0]", "nothing", "'rationale', a required property"),
         ("$.agent_specific", "[]", "an object"),
     ]
     assert str(raised.value).startswith("$.agent: found 1, expected a text; $.summary: found '', expected a text that")
