@@ -12,6 +12,7 @@ from pydantic import BaseModel, JsonValue
 from ao_protocol.agent_response.markdown_form import FRONT_MATTER, read_markdown, write_markdown
 from ao_protocol.agent_response.model import (
     MAX_NOTES,
+    PUBLISHED,
     AgentResponse,
     Finding,
     Form,
@@ -51,48 +52,10 @@ _JSON_OBJECT: Final = re.compile(r"""\{\s*["'“”]""")
 _NAMES_IN_JSON: Final = tuple(f"{left}{name}" for name in ("agent", "summary") for left in "\"'“")
 _PARTS: Final[dict[str, type[BaseModel]]] = {"findings": Finding, "results": Results, "files": RelevantFile}
 
-_EXAMPLE: Final = AgentResponse(
-    agent="your-name",
-    summary="What you did, in one sentence",
-    findings=[
-        Finding(
-            priority="P1",
-            location="src/file.py:12",
-            issue="What is wrong",
-            rationale="Why it matters",
-            suggestion="How to mend it",
-        )
-    ],
-    results=Results(
-        files=[RelevantFile(path="src/file.py", relevance="Why this file matters")],
-        answer="The direct answer to the question",
-    ),
-    error="Why you could not do what was asked",
-)
-_INSTRUCTIONS: Final = """\
-Answer with {what} and nothing else, in the form of the example. Only agent and summary are required; leave out what
-does not apply. A priority is P1 (most important), P2 or P3. {notes}
-
-{example}"""
-_WORDS_OF_FORMS: Final = {
-    Form.XML: (
-        "one XML element",
-        "Elements of your own go into <agent_specific> at the end. "
-        "Write & as &amp; and < as &lt; in texts, or put a text into\n<![CDATA[...]]>.",
-    ),
-    Form.JSON: ("one JSON object", "Whatever only you have to say goes into an object agent_specific."),
-    Form.MARKDOWN: (
-        "Markdown",
-        'The parts of a finding are separated by " — "; further lines of it are indented by two spaces. '
-        "Whatever only you have\nto say goes into a section Agent-Specific at the end.",
-    ),
-}
-
 
 def instructions_for(form: Form) -> str:
     """Return the instructions for a model to answer in a form. The example in them is a response."""
-    what, notes = _WORDS_OF_FORMS[form]
-    return _INSTRUCTIONS.format(what=what, notes=notes, example=write_response(_EXAMPLE, form).strip())
+    return (PUBLISHED / f"instructions_{form.value}.txt").read_text(encoding="utf-8").strip()
 
 
 def write_response(response: AgentResponse, form: Form) -> str:

@@ -19,6 +19,7 @@ from typing import Annotated, Final, Literal, TypeAlias, cast
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError, field_validator, model_validator
 
 from ao_protocol.contracts.problems import interoperability_problems, shown
+from ao_protocol.published import CURRENT_SCHEMAS
 from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject, WireModel, WrongField, wrong_fields
 
@@ -32,7 +33,8 @@ BLANKS: Final = " \t\n"
 Priority: TypeAlias = Literal["P1", "P2", "P3"]
 PRIORITIES: Final[tuple[Priority, ...]] = ("P1", "P2", "P3")
 
-_FOLDER: Final = files("ao_protocol.agent_response")
+PUBLISHED: Final = files("ao_protocol") / "schemas" / CURRENT_SCHEMAS / "agent_response"
+"""The published schemas and instructions of the three forms (SPEC 9.8)."""
 _UNWRITABLE: Final = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ESCAPED_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
@@ -302,9 +304,9 @@ def response_schema() -> JsonObject:
 
 def response_xsd() -> str:
     """Return the XML Schema (1.0) of the XML form, version 1.0."""
-    return (_FOLDER / "agent_response.xsd").read_text(encoding="utf-8")
+    return (PUBLISHED / "agent_response.xsd").read_text(encoding="utf-8")
 
 
 @cache
 def _schema_text() -> str:
-    return (_FOLDER / "agent_response.schema.json").read_text(encoding="utf-8")
+    return (PUBLISHED / "agent_response.schema.json").read_text(encoding="utf-8")

@@ -373,11 +373,12 @@ def test_a_version_that_is_a_number_is_refused() -> None:
         parse_agent_response('{"agent": "a", "version": 1.0, "summary": "s"}')
 
 
-def test_the_package_ships_its_schemas() -> None:
-    from ao_protocol import agent_response
+def test_the_package_ships_its_schemas_and_the_instructions_beside_the_schemas_of_the_protocol() -> None:
+    from ao_protocol import published
 
-    folder = Path(agent_response.__file__).parent
-    assert sorted(file.name for file in folder.iterdir() if file.suffix in {".json", ".xsd"}) == [
+    folder = Path(published.__file__).parent / "schemas" / published.CURRENT_SCHEMAS / "agent_response"
+    assert sorted(file.name for file in folder.iterdir()) == [
         "agent_response.schema.json",
         "agent_response.xsd",
+        *sorted(f"instructions_{form}.txt" for form in Form),
     ]
