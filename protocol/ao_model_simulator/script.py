@@ -6,7 +6,7 @@ The error for an invalid script names each invalid field, the value found and th
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,6 +221,18 @@ class Answer(ScriptPart):
         if self._says_json:
             return (TextBlock(text=json.dumps(self.json_value, ensure_ascii=False)),)
         return ()
+
+    def offered(self, tool_names: Sequence[str]) -> Self:
+        """Return the answer with the whole name of each tool that is offered with a prefix (`mcp__x__y` for `y`)."""
+        wanted = {block.name for block in self.content or () if isinstance(block, ToolUseBlock)}
+        whole = {name: one for name in wanted - {*tool_names} for one in tool_names if one.endswith(f"_{name}")}
+        if not whole:
+            return self
+        named = [
+            block.model_copy(update={"name": whole.get(block.name, block.name)}) if block.type == "tool_use" else block
+            for block in self.content or ()
+        ]
+        return self.model_copy(update={"content": named})
 
     @property
     def effective_stop_reason(self) -> StopReason:

@@ -227,7 +227,9 @@ class ModelSimulator:
         if (answer := decision.answer) is None:
             return _refuse(provider, request, 400, "; ".join(decision.problems))
         model = answer.model or self.script.model or request.model or DEFAULT_MODEL
-        turn = GivenAnswer(f"{self._identity}_{given}", model, answer, request.path, request.fields)
+        turn = GivenAnswer(
+            f"{self._identity}_{given}", model, answer.offered(request.tool_names), request.path, request.fields
+        )
         return answer_reply(provider, turn, stream=request.wants_stream)
 
     def _record(self, request: ModelRequest, decision: Decision) -> None:

@@ -16,7 +16,7 @@ OPTIONS = {
         "extract_json": {"type": "boolean"},
         "strict_json_only": {"type": "boolean"},
         "validation_mode": {"enum": ["strict", "lenient"]},
-        "strategy": {"enum": ["system_prompt", "prompt", "extract", "native", "auto"]},
+        "strategy": {"enum": ["system_prompt", "prompt", "extract", "native", "tool", "auto"]},
     },
     "additionalProperties": False,
 }
@@ -136,6 +136,33 @@ def _chosen(contract: Contract, *, is_resume: bool) -> str:
     if wanted not in STRATEGIES or (wanted == "native" and not _fits_natively(contract.schema)):
         refuse_capability([f"output_schema.strategies:{wanted}"])
     return "prompt" if is_resume and wanted == "system_prompt" else wanted
+
+
+def tool_schema(contract: Contract) -> dict[str, Any]:
+    """Return the input schema of the tool `submit_answer`, which is one of an object."""
+    if _fits_natively(contract.schema):
+        return contract.schema
+    inner = _moved(contract.schema)
+    return {"type": "object", "required": ["answer"], "properties": {"answer": inner}, "additionalProperties": False}
+
+
+def answer_in(given: Any, contract: Contract) -> Any:
+    """Return the answer in the input of a call of `submit_answer`; the input itself if it is of another form."""
+    if not _fits_natively(contract.schema) and isinstance(given, dict) and given.keys() == {"answer"}:
+        return given["answer"]
+    return given
+
+
+def _moved(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_moved(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    moved = {key: _moved(one) for key, one in schema.items()}
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#"):
+        moved["$ref"] = "#/properties/answer" + reference.removeprefix("#")
+    return moved
 
 
 def _fits_natively(schema: dict[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import tools
 from answers import Reading, judge, read_answer
 from asking import asked_again, with_demand
-from contracts import Contract
+from contracts import Contract, answer_in, tool_schema
 from errors import RunFailed
 from events import Emitter
 from messages_api import Answer, MessagesApi
@@ -15,11 +15,17 @@ from sessions import Session
 from watch import Watch
 
 DEFAULT_MODEL, DEFAULT_MAX_TOKENS, DEFAULT_API_RETRIES = "reference-model", 4096, 2
-NATIVE_TOOL = "StructuredOutput"
+NATIVE_TOOL, ANSWER_TOOL = "StructuredOutput", "submit_answer"
 NOT_DONE = "the run ended before"
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.1, 2.0
 INPUT_USD_PER_TOKEN, OUTPUT_USD_PER_TOKEN = 3e-6, 15e-6
-SENT_WITH = {"system_prompt": "system_prompt", "prompt": "prompt", "extract": "nothing", "native": "native"}
+SENT_WITH = {
+    "system_prompt": "system_prompt",
+    "prompt": "prompt",
+    "extract": "nothing",
+    "native": "native",
+    "tool": "tool",
+}
 COUNTED = (
     *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
     "reasoning_tokens",
@@ -36,6 +42,8 @@ class Conversation:
         self.attached: list[dict[str, Any]] = []
         self.before_work: Callable[[], None] = lambda: None
         self._turns = 0
+        self._delivers = {NATIVE_TOOL}
+        self._submitted: list[dict[str, Any]] = []
 
     def perform(
         self, session: Session, prompt: str, contract: Contract | None, invocation: dict[str, Any]
@@ -48,6 +56,8 @@ class Conversation:
         self._config = invocation.get("executor_config", {})
         self._limits = invocation.get("limits", {})
         self._session, self._contract = session, contract
+        if contract is not None and contract.strategy == "tool":
+            self._delivers = {NATIVE_TOOL, ANSWER_TOOL}
         is_new = bool(prompt)
         if contract is not None and contract.strategy == "prompt":
             prompt = with_demand(prompt, contract.schema)
@@ -64,14 +74,16 @@ class Conversation:
         return self._contracted(contract, session)
 
     def _contracted(self, contract: Contract, session: Session) -> dict[str, Any]:
-        retry_count = 0
+        answer, retry_count = Answer(), 0
         sent = [SENT_WITH[contract.strategy]]
         while True:
-            answer = self._answer()
+            if not self._submitted:
+                answer = self._answer()
+            use = self._submitted.pop(0) if self._submitted else None
             if answer.stop_reason in {"max_tokens", "model_context_window_exceeded"}:
                 message = f"the answer was cut off ({answer.stop_reason}); ask for less or allow more tokens"
                 raise RunFailed("output_truncated", message)
-            reading, is_native = _read(answer, contract)
+            reading, is_native = _read(answer, contract) if use is None else (_submission(use, contract), False)
             left = contract.max_retries - retry_count
             verdict = {"attempt": retry_count + 1, "valid": not reading.problems, "errors": reading.problems}
             self._emitter.emit("output_validation", **verdict, retries_left=left)
@@ -82,6 +94,9 @@ class Conversation:
                 message = f"the answer does not fit after {retry_count} more attempt(s): {reading.problems[0]}"
                 raise RunFailed(contract.fails_as, message, validation_errors=reading.problems)
             retry_count += 1
+            if use is not None:
+                session.say(tools.tool_result(use, asked_again(contract, reading.problems, "{}"), is_error=True))
+                continue
             sent.append("re_prompt")
             session.say(_text(asked_again(contract, reading.problems, answer.text)))
         output = {
@@ -90,12 +105,18 @@ class Conversation:
             "ambiguous": reading.is_ambiguous,
             "strategy": contract.strategy,
             "sent": sent,
-            "delivered_by": "native" if is_native else "text",
+            "delivered_by": "tool" if use else "native" if is_native else "text",
         }
-        stop_reason = "end_turn" if is_native else answer.stop_reason
+        self._accept(use)
+        stop_reason = "end_turn" if is_native or use is not None else answer.stop_reason
         if reading.edits:
             output["edits"] = reading.edits
         return {"result_text": None, "result_data": reading.value, "stop_reason": stop_reason, "output": output}
+
+    def _accept(self, use: dict[str, Any] | None) -> None:
+        """Answer the call that is the answer, and those behind it."""
+        for accepted in () if use is None else (use, *self._submitted):
+            self._session.say(tools.tool_result(accepted, "received"))
 
     def _answer(self) -> Answer:
         """Return the answer behind as many rounds of tools as the model wants."""
@@ -107,7 +128,7 @@ class Conversation:
             self._emit_reasoning(answer, message_id)
             if kept := _kept(answer.blocks):
                 self._session.messages.append({"role": "assistant", "content": kept})
-            asked_tools = [use for use in answer.tool_uses if use.get("name") != NATIVE_TOOL]
+            asked_tools = [use for use in answer.tool_uses if use.get("name") not in self._delivers]
             if self._contract is None or asked_tools:
                 self._emit_message(answer, message_id)
             self._use_tools(answer.tool_uses)
@@ -116,6 +137,8 @@ class Conversation:
                 raise RunFailed("content_refused", "the model refuses to answer; ask differently")
             if answer.stop_reason == "model_context_window_exceeded" and self._contract is None:
                 raise RunFailed("context_window_exceeded", "the conversation no longer fits the model; begin a new one")
+            if self._submitted:
+                return answer
             if not asked_tools:
                 return answer
 
@@ -123,6 +146,9 @@ class Conversation:
         for index, use in enumerate(uses):
             if use.get("name") == NATIVE_TOOL:
                 self._session.say(tools.tool_result(use, "received"))
+                continue
+            if use.get("name") in self._delivers:
+                self._submitted.append(use)
                 continue
             try:
                 self._session.say(self._toolbox.perform(use))
@@ -175,6 +201,9 @@ class Conversation:
         if contract is not None and contract.strategy == "native":
             description = "Give the final answer with this tool."
             declared.append({"name": NATIVE_TOOL, "description": description, "input_schema": contract.schema})
+        if ANSWER_TOOL in self._delivers and contract is not None:
+            description = "Submit the final answer with this tool. Only what is submitted counts."
+            declared.append({"name": ANSWER_TOOL, "description": description, "input_schema": tool_schema(contract)})
         request = {
             "model": self._config.get("model", DEFAULT_MODEL),
             "max_tokens": int(self._config.get("max_tokens", DEFAULT_MAX_TOKENS)),
@@ -224,6 +253,11 @@ def _read(answer: Answer, contract: Contract) -> tuple[Reading, bool]:
         value = native[-1].get("input")
         return Reading(value, judge(value, contract), edits=[]), True
     return read_answer(answer.text, contract), False
+
+
+def _submission(use: dict[str, Any], contract: Contract) -> Reading:
+    value = answer_in(use.get("input"), contract)
+    return Reading(value, judge(value, contract), edits=[])
 
 
 def _reasoning_id(message_id: str) -> str:

@@ -7,7 +7,7 @@ from attachments import MEDIA_TYPES
 NAME, VERSION = "reference", "1.0.0"
 SCHEMA_VERSIONS = ["3.0", "2.2", "2.1"]
 AGENT_TYPES = ["autonomous"]
-STRATEGIES = ["system_prompt", "prompt", "extract", "native"]
+STRATEGIES = ["system_prompt", "prompt", "extract", "native", "tool"]
 FORMATS: list[str] = []
 SECRETS = ["ANTHROPIC_API_KEY"]
 ENVIRONMENT = [

@@ -112,7 +112,7 @@ KNOWN_FEATURES = {"attachments"} | ({"input"} if DESCRIPTION["capabilities"].get
 
 def without_nulls(document: dict[str, Any]) -> dict[str, Any]:
     """Return an invocation without the fields of its first level that are null."""
-    return {name: value for name, value in document.items() if value is not None or name in INVOCATION["required"]}
+    return {name: value for name, value in document.items() if name in INVOCATION["required"] or value is not None}
 
 
 def require_form(invocation: dict[str, Any], version: tuple[int, int]) -> None:
