@@ -1,6 +1,7 @@
 """What the suite once said of good executors, and what it did not see of broken ones."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,6 +61,21 @@ def test_an_executor_without_a_model_has_a_secret_to_tell_where_its_work_lasts(t
 
     assert told.verdict is Verdict.FAIL
     assert [finding.requirement for finding in told.findings] == ["AOX-198"]
+
+
+@pytest.mark.requirement("AOX-055")
+def test_an_executor_without_tools_is_not_asked_for_what_a_tool_said(tmp_path: Path) -> None:
+    toolless = shutil.copytree(REFERENCE, tmp_path / "toolless")
+    source = (toolless / "tools.py").read_text(encoding="utf-8")
+    begins = "        self._count += 1\n"
+    assert begins in source
+    told = '        return tool_result(use, "there are no tools", is_error=True)\n'
+    (toolless / "tools.py").write_text(source.replace(begins, told + begins), encoding="utf-8")
+    vectors = [vector for vector in load_process_vectors() if vector.id == "resume-behind-a-tool"]
+
+    (played,) = run_suite(Plan(command=(str(toolless / EXECUTABLE),), vectors=vectors)).vectors
+
+    assert played.verdict is Verdict.NOT_APPLICABLE
 
 
 @pytest.fixture

@@ -22,10 +22,13 @@ from ao_conformance.runner_suite.stage import (
 )
 from ao_conformance.verdict import Verdict
 from ao_protocol.published import load_requirements
+from tests.process.executors.examples.building import skip_without
 
 ROOT = Path(__file__).parents[2]
 VECTORS = load_runner_vectors()
 PLAIN = ("{executor}", "{blueprint}", "{prompt}", "{project_dir}")
+NODE = ROOT / "docs" / "examples" / "runner-node" / "runner.mjs"
+NODE_LINES = 250
 REFERENCE = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.conformance.runners.reference")
 
 
@@ -147,6 +150,22 @@ def test_a_foreign_runner_passes_but_for_what_it_does_not_keep(tmp_path: Path) -
     told = invoke("--known-failing", str(known), *attach, "--jobs", "8", "--quiet", "--", *command)
 
     assert told.exit_code == 0, told.output
+
+
+@pytest.mark.slow  # the whole suite
+@pytest.mark.timeout(300)
+def test_the_runner_in_node_passes_and_is_short() -> None:
+    skip_without("node", "the example of a runner")
+    given = (
+        *("--executor", "{executor}", "--blueprint", "{blueprint}", "--prompt", "{prompt}"),
+        *("--project-dir", "{project_dir}", "--config", "{config}"),
+        *("--timeout", "{timeout_seconds}", "--idle", "{idle_seconds}"),
+    )
+
+    told = invoke("--jobs", "8", "--quiet", "--", str(NODE), *given)
+
+    assert told.exit_code == 0, told.output
+    assert len(NODE.read_text(encoding="utf-8").splitlines()) <= NODE_LINES
 
 
 @pytest.mark.parametrize(
