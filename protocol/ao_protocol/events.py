@@ -443,7 +443,7 @@ def check_event(document: dict[str, JsonValue]) -> None:
 
 @cache
 def _validator_of(kind: str) -> "Validator":
-    return validator_for("event", only=kind)
+    return validator_for("event", part=kind)
 
 
 def event_from_document(document: dict[str, JsonValue]) -> Event:

@@ -10,11 +10,12 @@ output; its `kind` defines its form. Any implementation, in any language, can be
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from jsonschema_rs import Validator
+    from jsonschema_rs import Registry, Validator
 
     from ao_protocol.wire import JsonObject
 
@@ -55,9 +56,7 @@ def load_schema(name: str, version: str = CURRENT_SCHEMAS) -> "JsonObject":
     return cast("JsonObject", json.loads(text))  # every published schema is an object; a test reads each
 
 
-def validator_for(
-    name: str, version: str = CURRENT_SCHEMAS, *, part: str | None = None, only: str | None = None
-) -> "Validator":
+def validator_for(name: str, version: str = CURRENT_SCHEMAS, *, part: str | None = None) -> "Validator":
     """Return a validator for a schema. References are resolved among the schemas of its version, and never fetched.
 
     Patterns are those of ECMAScript, as JSON Schema requires: `$` is the end of the text.
@@ -66,19 +65,21 @@ def validator_for(
         name: The name of the schema.
         version: The protocol version that published it.
         part: A definition in the schema that is used instead of the whole schema, such as `result` of `event`.
-        only: The only definition that remains in the `anyOf` of the root. This is faster than a choice among all.
 
     Raises:
         UnknownSchema: The version has no such schema. The message lists the known ones.
     """
     import jsonschema_rs
 
-    of_part = {"$ref": f"{name}{_SUFFIX}#/$defs/{part}"}
-    schema: dict[str, Any] = dict(load_schema(name, version)) if part is None else of_part
-    if only is not None:
-        schema = {**schema, "anyOf": [{"$ref": f"#/$defs/{only}"}]}
-    resources = list(_with_referenced(name, version).items())
-    return jsonschema_rs.Draft202012Validator(schema, registry=jsonschema_rs.Registry(resources), offline=True)
+    schema = {"$ref": f"{name}{_SUFFIX}" + (f"#/$defs/{part}" if part else "")}
+    return jsonschema_rs.Draft202012Validator(schema, registry=_registry_of(name, version), offline=True)
+
+
+@cache
+def _registry_of(name: str, version: str) -> "Registry":
+    import jsonschema_rs
+
+    return jsonschema_rs.Registry(list(_with_referenced(name, version).items()))
 
 
 def _with_referenced(name: str, version: str) -> dict[str, "JsonObject"]:

@@ -22,7 +22,7 @@ BUNDLED = {
     name: validator_for("protocol", part=name)
     for name in ("blueprint", "control-line", "description", "error", "event", "invocation")
 }
-OF_EVENTS = {kind: validator_for("event", only=kind) for kind in (*BODIES, "vendor_event")}
+OF_EVENTS = {kind: validator_for("event", part=kind) for kind in (*BODIES, "vendor_event")}
 JUDGED_KINDS = ("invocation", "event", "description", "control_line")
 
 
