@@ -234,8 +234,8 @@ def protocol_words() -> frozenset[str]:
 
 @cache
 def _time_pattern() -> re.Pattern[str]:
-    properties: Any = load_schema("event")["properties"]
-    return re.compile(properties["timestamp"]["pattern"])
+    events: Any = load_schema("event")["$defs"]
+    return re.compile(events["vendor_event"]["properties"]["timestamp"]["pattern"])
 
 
 @dataclass(frozen=True, slots=True)
