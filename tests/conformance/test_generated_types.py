@@ -126,7 +126,7 @@ def compile_typescript(source: Path, folder: Path) -> Path:
     shutil.copy(source, folder)
     checks = ["--strict", "--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes"]
     output = ["--target", "es2022", "--module", "nodenext"]
-    roots = ["--types", "node", "--typeRoots", packages() / "@types"]
+    roots = ["--types", "node", "--typeRoots", str(packages() / "@types")]
     run([program("tsc"), *checks, *output, *roots, source.name], folder)
     return folder / f"{source.stem}.js"
 
