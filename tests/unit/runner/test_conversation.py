@@ -420,6 +420,15 @@ def test_where_a_damaged_stream_is_cut_makes_no_difference(
     assert in_pieces.terminal == at_once.terminal
 
 
+@pytest.mark.parametrize("before", [STARTED, b""], ids=["in order", "renumbered"])
+def test_half_a_surrogate_pair_goes_out_replaced(before: bytes) -> None:
+    damaged = delta(2, "a").replace(b'"message_id": "', b'"message_id": "\\ud800')
+    relayed = relay(before + damaged)
+
+    (message_id,) = [item.document["message_id"] for item in relayed if item.event_type == "message_delta"]
+    assert str(message_id).startswith("\ufffd")
+
+
 @given(st.lists(FRAGMENTS, max_size=12))
 def test_whatever_comes_in_a_whole_run_goes_out(fragments: list[bytes]) -> None:
     relayed = relay(*fragments)
