@@ -96,3 +96,20 @@ def test_figures_and_signs_of_life_are_entries_that_nobody_shows_by_themselves(e
 
     assert (entry.weight, entry.value) == ("quiet", NOTHING)
     assert (Narrator().tell(event_for_people(line)), on_page(line)) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("event_type", "words"),
+    [("message", f"First, {'x' * 153}…"), ("message_delta", f"{'y' * 152} the end")],
+    ids=["whole", "while it thinks"],
+)
+def test_a_closed_fold_has_the_begin_of_a_thought_and_its_end_while_the_model_thinks(
+    event_type: str, words: str
+) -> None:
+    thought = f"First,\n{'x' * 200}\n{'y' * 200} the end\n"
+    content = [{"type": "reasoning", "text": thought}]
+    entry = on_page(line_of(event_type, message_id="m", role="assistant", content=content))
+
+    assert entry is not None
+    assert (entry.words, entry.text.text) == (words, "")
+    assert f"{thought.rstrip()}\n</div>" in entry.html
