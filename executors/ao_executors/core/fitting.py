@@ -9,8 +9,9 @@ Data under an output contract is never cut.
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from functools import partial
 from math import isfinite
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ao_protocol.framing import MAX_DEPTH, MAX_SAFE_INTEGER, NotIJson, encode_line
 
@@ -81,7 +82,7 @@ def _shorter_texts(document: _Fields, limit_bytes: int, names: tuple[str, ...]) 
     shorter = {**document, "truncated": True, "original_bytes": sum(sizes.values())}
     original_bytes = 0
     for name in sorted(texts, key=lambda name: -sizes[name]):
-        like_given = _content_of if _is_content(document[name]) else str
+        like_given = partial(_content_of, _kind_of(document[name])) if _is_content(document[name]) else str
         room = limit_bytes - _size({**shorter, name: like_given("")})
         shorter[name] = like_given(_cut(texts[name], room))
         original_bytes += sizes[name]
@@ -119,13 +120,20 @@ def _is_content(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(block, dict) and "text" in block for block in value)
 
 
-def _content_of(text: str) -> list[dict[str, str]]:
-    return [{"type": "text", "text": text}]
+def _kind_of(content: Any) -> str:  # noqa: ANN401  # the blocks of a message, or what looks like them
+    """Return the type of the blocks that are kept: text if there is any, so that no reasoning becomes text."""
+    kinds = [block.get("type", "text") for block in content]
+    return kinds[0] if kinds and "text" not in kinds else "text"
+
+
+def _content_of(kind: str, text: str) -> list[dict[str, str]]:
+    return [{"type": kind, "text": text}]
 
 
 def _text_of(value: object) -> str:
     if isinstance(value, list) and _is_content(value):
-        return "".join(block["text"] for block in value)
+        kind = _kind_of(value)
+        return "".join(block["text"] for block in value if block.get("type", "text") == kind)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -324,6 +324,14 @@ def test_a_small_field_survives_beside_a_large_one() -> None:
     assert document["original_bytes"] == LIMIT
 
 
+def test_reasoning_that_is_cut_stays_reasoning_and_is_left_out_beside_a_text_that_is_cut() -> None:
+    thought, text = ({"type": kind, "text": kind[0] * 2 * LIMIT} for kind in ("reasoning", "text"))
+
+    for blocks, kind in (([thought], "reasoning"), ([thought, text], "text")):
+        (block,) = shrunk("message", message_id="m", role="assistant", content=blocks)["content"]
+        assert (block["type"], set(block["text"])) == (kind, {kind[0]})
+
+
 def test_two_large_fields_are_both_cut() -> None:
     document = shrunk("tool_finished", tool_name="Write", tool_input="a" * LIMIT, tool_output="z" * 2 * LIMIT)
 
