@@ -90,7 +90,8 @@ class AnthropicMessages(Provider):
 
 def _usage(given: GivenAnswer) -> dict[str, JsonValue]:
     usage: dict[str, JsonValue] = given.answer.usage.model_dump(mode="json")
-    return usage | {"output_tokens_details": {"thinking_tokens": usage.pop("reasoning_tokens")}}
+    thinking_tokens = usage.pop("reasoning_tokens")
+    return usage | ({"output_tokens_details": {"thinking_tokens": thinking_tokens}} if thinking_tokens else {})
 
 
 def _encode(document: Mapping[str, JsonValue]) -> bytes:

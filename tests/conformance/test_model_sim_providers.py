@@ -71,6 +71,8 @@ def test_a_message_is_one_document() -> None:
         "usage": USAGE | {"output_tokens": 7},
     }
     assert body_of(ANTHROPIC, json=None)["content"] == [{"type": "text", "text": "null"}]
+    thought = body_of(ANTHROPIC, json=None, usage={"reasoning_tokens": 3})["usage"]
+    assert thought == USAGE | {"output_tokens_details": {"thinking_tokens": 3}}
 
 
 def test_a_streamed_message_is_a_sound_stream() -> None:
