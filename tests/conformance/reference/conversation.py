@@ -26,10 +26,7 @@ SENT_WITH = {
     "native": "native",
     "tool": "tool",
 }
-COUNTED = (
-    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
-    "reasoning_tokens",
-)
+COUNTED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 TRANSIENT = {"rate_limited", "provider_unavailable"}
 
 
@@ -168,7 +165,7 @@ class Conversation:
             if self._shows_reasoning and text:
                 has_spoken = True
                 block = {"type": "reasoning", "text": text}
-                name = _reasoning_id(message_id)
+                name = f"{message_id}_reasoning"
                 self._emitter.emit("message_delta", message_id=name, role="assistant", content=[block])
 
         def on_text(text: str, kind: str = "text") -> None:
@@ -225,10 +222,10 @@ class Conversation:
         """Report what the model thought, in a message of its own before the one that it leads to."""
         if answer.thoughts and self._shows_reasoning:
             content = [{"type": "reasoning", "text": answer.thoughts}]
-            self._emitter.emit("message", message_id=_reasoning_id(message_id), role="assistant", content=content)
+            self._emitter.emit("message", message_id=f"{message_id}_reasoning", role="assistant", content=content)
 
     def _count(self, answer: Answer) -> None:
-        for name in COUNTED:
+        for name in (*COUNTED, "reasoning_tokens"):
             if name in answer.usage:
                 self.usage[name] = self.usage.get(name, 0) + answer.usage[name]
         cost = self.usage.get("input_tokens", 0) * INPUT_USD_PER_TOKEN
@@ -258,10 +255,6 @@ def _read(answer: Answer, contract: Contract) -> tuple[Reading, bool]:
 def _submission(use: dict[str, Any], contract: Contract) -> Reading:
     value = answer_in(use.get("input"), contract)
     return Reading(value, judge(value, contract), edits=[])
-
-
-def _reasoning_id(message_id: str) -> str:
-    return message_id + "_reasoning"
 
 
 def _text(text: str) -> dict[str, Any]:
