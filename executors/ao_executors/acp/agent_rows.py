@@ -57,7 +57,7 @@ class AgentRow:
     required: tuple[str, ...] = ()
     kept: tuple[str, ...] = ("model", "show_reasoning", "access", "allowed_tools")
     efforts: tuple[str, ...] = ()
-    translations: Mapping[str, Mapping[str | bool | None, object]] = field(default_factory=dict)
+    translations: Mapping[str, Mapping[Any, object]] = field(default_factory=dict)
     folders_in_session: bool = False
     media_types: tuple[str, ...] = ()
     inlines_files: bool = False

@@ -89,10 +89,10 @@ def test_claude_is_asked_for_a_text_of_its_reasoning(
 ) -> None:
     model = start_model({"text": "Both."})
     ask("claude-acp", model.url, tmp_path, {"show_reasoning": shows, "reasoning_effort": "low"})
-    (request,) = model.requests
+    body: Any = model.requests[0].body
 
-    assert request.body["thinking"]["display"] == display
-    assert request.body["output_config"] == {"effort": "low"}
+    assert body["thinking"]["display"] == display
+    assert body["output_config"] == {"effort": "low"}
 
 
 @needs_claude_agent
