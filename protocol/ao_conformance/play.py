@@ -17,7 +17,7 @@ from ao_conformance.driver.watches import SocketWatch, WatchedAddress, WatchedFi
 from ao_conformance.model_stand_in import StandIn, find_wrong_prompt, stand_in, wanted_prompt
 from ao_conformance.placeholders import Placeholders, input_chunks, invocation_in
 from ao_conformance.play_result import PlayResult
-from ao_conformance.surroundings import Surroundings, hermetic_command, observe, snapshot, wait_until_idle
+from ao_conformance.surroundings import IDLE_LOOKS, Surroundings, hermetic_command, observe, snapshot, wait_until_idle
 from ao_conformance.vectors import Action, Prior, ProcessVector
 from ao_protocol.framing import encode_line
 
@@ -108,16 +108,20 @@ class _Player:
             before, names_before = snapshot(self.project_dir), self._names()
             self.played.expectations = [self.placeholders.fill(expected) for expected in self.vector.expectations]
             process = living.enter_context(self._start(environment))
+            if priors.together:
+                wait_until_idle(process, IDLE_LOOKS)
+            for beside, line in priors.together:
+                beside.write(line)
             self._write_invocation(process)
             for action in self.vector.actions:
                 self._act(action, process, model)
             self._wait_for_the_end(process)
             self._note_what_was_touched(*watched)
             self.played.left_files = sorted(self._names() - names_before)
-            if prior is not None:
-                prior.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
-                self.played.prior_exit_code = prior.exit_code
-                self.played.prior_lines = prior.lines
+            for each in (*(beside for beside, _ in priors.together), *filter(None, [prior])):
+                each.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
+                self.played.prior_exit_code = self.played.prior_exit_code or each.exit_code
+                self.played.prior_lines += each.lines
             self._collect(process, model, before, environment)
         return self.played
 
@@ -260,8 +264,11 @@ class _Player:
         def has_exited() -> bool:
             return process.exit_code is not None
 
+        def has_ended() -> bool:
+            return not self.played.takes_turns and is_terminal(process.last_line)
+
         limit = max(self.played.last_action_at, self.played.began_at) + self.vector.within_seconds
-        process.wait_for(lambda: has_exited() or process.has_flooded, limit)
+        process.wait_for(lambda: has_exited() or process.has_flooded or has_ended(), limit)
         if process.has_flooded:
             return
         ended = [line.seconds for line in process.lines if is_terminal(line.raw)]
@@ -305,6 +312,7 @@ class _Player:
             played.model_requests = model.requests
             played.model_problems = model.simulator.find_problems()
             played.answers_left = model.simulator.answers_left
+            played.asked = [request.conversation_text for request in model.simulator.requests]
             traces = [request.headers.get("traceparent", "") for request in model.simulator.all_requests]
             played.trace_ids = [trace.split("-")[1] if trace.count("-") == 3 else None for trace in traces]
             if not self.vector.priors and model.simulator.requests:  # else an earlier process may have sent the request
@@ -323,6 +331,8 @@ class PriorProcesses:
     placeholders: Placeholders
     environment: Mapping[str, str]
     last: Process | None = None
+    together: list[tuple[Process, bytes]] = field(default_factory=list)
+    """The processes that get their invocation, the bytes, at the same moment as the judged one."""
     session: str | None = None
     """The session that the first process bound, or a later resume: of several, the last one is valid (AOX-082)."""
     unreached: list[str] = field(default_factory=list)
@@ -341,26 +351,30 @@ class PriorProcesses:
             OSError: The machine cannot start a process.
         """
         for prior in priors:
-            self.last = living.enter_context(self._start(prior))
-            self._await(prior, self.last)
+            process, line = self._start(prior)
+            living.enter_context(process)
+            if prior.until == "start":
+                self.together.append((process, line))
+                continue
+            process.write(line)
+            self.last = process
+            self._await(prior, process)
             if self.is_stuck:
                 return
-            missing = [wanted for wanted in prior.tells if not count_of_type(self.last.lines, wanted)]
+            missing = [wanted for wanted in prior.tells if not count_of_type(process.lines, wanted)]
             self.unreached.extend(f"event:{wanted} of the process before" for wanted in missing)
             if self.session is None or prior.invocation.get("mode") == "resume":
-                self.session = _bound_session(self.last) or self.session
+                self.session = _bound_session(process) or self.session
 
-    def _start(self, prior: Prior) -> Process:
+    def _start(self, prior: Prior) -> tuple[Process, bytes]:
         folder = project_dir = self.placeholders.project_dir
         if prior.own_project_dir:
-            folder = shutil.copytree(project_dir, project_dir.parent / "other")
+            folder = shutil.copytree(project_dir, project_dir.parent / f"other{len(self.together)}")
         placeholders = replace(self.placeholders, project_dir=folder, session=self.session)
         invocation = placeholders.invocation({}, prior.invocation)
         command = self.surroundings.subject.command
         start = Start(command, folder, self.environment)
-        process = Process(start, self.transcript, number=1)
-        process.write(encode_line(invocation))
-        return process
+        return Process(start, self.transcript, number=1), encode_line(invocation)
 
     def _await(self, prior: Prior, process: Process) -> None:
         if prior.until != "end":

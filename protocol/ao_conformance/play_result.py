@@ -68,6 +68,8 @@ class PlayResult:
     """When the model was first asked; None if it was not, is not counted, or another process may have asked it."""
     model_problems: list[str] = field(default_factory=list)
     answers_left: int = 0
+    asked: list[str] = field(default_factory=list)
+    """What users have said in the conversation of each request to the model."""
     trace_ids: list[str | None] = field(default_factory=list)
     """The trace id of each request to the provider, probes included; None for a request without one."""
     expectations: list[Mapping[str, Any]] = field(default_factory=list)

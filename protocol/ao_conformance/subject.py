@@ -1,7 +1,7 @@
 """The executable under test: its command, its description and its model."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -83,6 +83,13 @@ class Subject:
         """Return the variables that the description lists as `secrets` or `environment`."""
         said = self.description.get(what, [])
         return [name for name in said if isinstance(name, str)] if isinstance(said, list) else []
+
+    @property
+    def settings(self) -> Collection[str]:
+        """The names in `properties` of the `config_schema`."""
+        schema = self.description.get("config_schema")
+        said = schema.get("properties") if isinstance(schema, Mapping) else None
+        return said if isinstance(said, Mapping) else ()
 
     @property
     def given_secret(self) -> str | None:

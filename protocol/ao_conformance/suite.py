@@ -129,8 +129,8 @@ def climb(plays: "PlannedPlays") -> SuiteResult:
     return replace(met, reached="core" if met.conforms else "", missing=missing or whole.broken)
 
 
-def describe(plan: Plan) -> Mapping[str, Any]:
-    """Return the description of the executable; empty if it cannot be read, which a vector then reports.
+def describe(plan: Plan) -> Mapping[str, Any] | None:
+    """Return the description of the executable; empty if it cannot be read, and None if `describe` hangs.
 
     Raises:
         OSError: The executable cannot be started.
@@ -140,6 +140,8 @@ def describe(plan: Plan) -> Mapping[str, Any]:
         with Process(Start([*plan.command, "describe"], scratch, plain, "closed"), Transcript()) as process:
             process.wait_for(lambda: False, min(DESCRIBE_SECONDS, plan.patience_seconds or DESCRIBE_SECONDS))
             lines = process.lines
+            if not lines and process.exit_code is None:
+                return None
     try:
         return dict(decode_object(lines[0].raw.rstrip(b"\n"))) if lines else {}
     except NotIJson:
@@ -158,12 +160,13 @@ class PlannedPlays:
         self.plan = plan
         self._tell = tell
         self._run = SuiteRun(plan.known_failing)
-        subject = Subject(plan.command, describe(plan), plan.base, plan.environment, shell_tool=plan.shell_tool)
+        description = describe(plan)
+        subject = Subject(plan.command, description or {}, plan.base, plan.environment, shell_tool=plan.shell_tool)
         self._surroundings = Surroundings(subject, redactor_of(plan.environment))
         self._knows_echo = False
         self._hung = self._played = 0
-        self._hangs = False
-        """Whether most plays had to be ended, so that others would only take time."""
+        self._hangs = description is None
+        """Whether describe or most plays had to be ended, so that others would only take time."""
 
     def play(self, vectors: Sequence[ProcessVector], level: str) -> Plays:
         """Play vectors at a level, once for each repeat of the plan."""
@@ -247,7 +250,7 @@ class PlannedPlays:
         ]
 
     def _told(self, vector: ProcessVector, level: str, seed: int) -> Attempt:
-        if self._hangs:
+        if self._hangs and "describe" not in vector.id:
             return Attempt(vector, seed, Reason.HANGS, Verdict.NEVER_EXERCISED)
         found = attempt(vector, self._surroundings, seed, level)
         self._tell(self._judged(found, level))
@@ -338,10 +341,11 @@ def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
     spoken = vector.source.get("speaks")
     if spoken and spoken not in subject.description.get("schema_versions", []):
         return f"version {spoken} is not spoken"
+    setting = vector.source.get("setting")
+    if setting and setting not in subject.settings:
+        return f"the config_schema has no {setting}"
     agent = vector.source.get("agent")
-    if agent and agent not in subject.agent_types:
-        return f"agents of type {agent} are not served"
-    return ""
+    return f"agents of type {agent} are not served" if agent and agent not in subject.agent_types else ""
 
 
 def judged(found: Attempt, subject: Subject, level: str, options: Sequence[str]) -> VectorResult:

@@ -197,6 +197,11 @@ class Process:
             return list(self._got.stdout)
 
     @property
+    def last_line(self) -> bytes:
+        """The last complete line of stdout so far; empty if there is none."""
+        return self._got.stdout[-1].raw if self._got.stdout else b""
+
+    @property
     def has_flooded(self) -> bool:
         """Whether the process wrote more than the limits; nothing more is read then."""
         return self._got.has_flooded

@@ -7,6 +7,7 @@ from ao_conformance.driver.transcript import complaint
 from ao_conformance.judging.events import unknown_fields
 from ao_conformance.judging.output import Evidence
 from ao_conformance.judging.runs import describe_exit
+from ao_conformance.matching import difference
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Lateness, Verdict
@@ -45,6 +46,8 @@ def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterat
     for wrong in validator_for("description").iter_errors(document):
         wanted = f"{path_to(wrong.instance_path)} as the schema of descriptions has it"
         yield Finding(played.vector.blamed("form"), wanted, wrong.message[:300], line=1)
+    if unsorted := difference({"$newest_first": True}, document.get("schema_versions"), "$.schema_versions"):
+        yield Finding(played.vector.blamed("form"), "schema_versions, newest first", unsorted, line=1)
     if unknown := unknown_fields(document, "description"):
         yield Finding("AOX-016", "the fields that SPEC 7 gives to a description", ", ".join(unknown[:5]), line=1)
     yield from _judge_config_schema(document.get("config_schema"), played)

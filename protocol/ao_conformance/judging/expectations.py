@@ -261,9 +261,22 @@ def _of_the_model(played: PlayResult, expected: Mapping[str, Any]) -> Iterator[D
     if played.vector.model_script and played.answers_left and not expected.get("unused_answers"):
         left = f"{played.answers_left} are left"
         yield _differs(played, "model", "every answer of the model_script is asked for", left)
+    if (other := expected.get("other_trace_id")) and other in played.trace_ids:
+        yield _differs(played, "trace_id", f"no request to the model in the trace {other}", "one is")
+    yield from _asked_apart(played, expected.get("asked_apart", []))
     if trace and (not played.trace_ids or set(played.trace_ids) != {trace}):
         found = f"{played.trace_ids or 'none'}"
         yield _differs(played, "trace_id", f"the trace {trace} in every request to the model", found)
+
+
+def _asked_apart(played: PlayResult, said: Sequence[str]) -> Iterator[Difference]:
+    """Find words that no request to the model has, and a request with those of two runs."""
+    for words in said if played.asked else ():
+        if not any(words in text for text in played.asked):
+            yield _differs(played, "asked_apart", f"{words!r} in a request to the model", "it is in none")
+    mixed = next((text for text in played.asked if sum(words in text for words in said) > 1), None)
+    if mixed is not None:
+        yield _differs(played, "asked_apart", "what one run says in a request to the model", mixed[:200])
 
 
 def _of_the_prior(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:

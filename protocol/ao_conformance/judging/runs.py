@@ -47,6 +47,7 @@ def judge_runs(
         yield from _judge_order(run, is_turn=number > 0, is_whole=not output.unreadable)
         yield from _judge_names(run)
         yield from _judge_tools(run)
+        yield from _judge_parts(run)
         yield from _judge_requests(run)
         yield from _judge_figures(run)
         yield from _judge_messages(run)
@@ -142,6 +143,23 @@ def _judge_tools(run: Sequence[Event]) -> Iterator[Finding]:
         yield started.breaks("AOX-093", "a tool_finished for every tool_started", f"{call!r} was left open")
 
 
+def _judge_parts(run: Sequence[Event]) -> Iterator[Finding]:
+    """Find events that are part of a call that is not open, and calls that end before a part of them (SPEC 5.1)."""
+    parents: dict[str, object] = {}
+    for event in run:
+        call, parent = str(event.document.get("tool_call_id")), event.document.get("parent_tool_call_id")
+        if event.type == "tool_finished":
+            if part := next((name for name, above in parents.items() if above == call), None):
+                yield event.breaks("AOX-095", f"an end of {call!r} behind that of {part!r}, its part", "it ends before")
+            above = parents.pop(call, None)
+            if parent is not None and parent != above:
+                yield event.breaks("AOX-095", f"the parent {above!r}, as its tool_started has it", f"{parent!r}")
+        elif parent is not None and parent not in parents:
+            yield event.breaks("AOX-095", "a parent_tool_call_id of an open call", f"{parent!r} is not open")
+        if event.type == "tool_started":
+            parents[call] = parent
+
+
 def _judge_requests(run: Sequence[Event]) -> Iterator[Finding]:
     is_open: dict[str, bool] = {}
     for event in run:
@@ -193,11 +211,28 @@ def _judge_messages(run: Sequence[Event]) -> Iterator[Finding]:
             if name in whole:
                 yield event.breaks("AOX-083", "a message_id of its own", f"{name!r} for the second time")
             whole.add(name)
+    pieces: dict[object, str] = {}
     for event in run if run[-1].type == "result" else ():
         name = event.document.get("message_id")
-        if event.type == "message_delta" and name not in whole:
-            yield event.breaks("AOX-079", "the whole message behind its deltas", f"none for {name!r}")
-            return
+        if event.type == "message_delta":
+            pieces[name] = pieces.get(name, "") + _all_text(event)
+            if name not in whole:
+                yield event.breaks("AOX-079", "the whole message behind its deltas", f"none for {name!r}")
+                return
+        elif event.type == "message" and len(pieces.get(name, "")) > len(_all_text(event)) and _is_plain(event, run):
+            found = f"{len(pieces[name])} characters in its deltas, {len(_all_text(event))} in {name!r}"
+            yield event.breaks("AOX-079", "the whole message behind its deltas", found)
+
+
+def _all_text(event: Event) -> str:
+    content = event.document.get("content")
+    blocks = content if isinstance(content, list) else []
+    return "".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping))
+
+
+def _is_plain(message: Event, run: Sequence[Event]) -> bool:
+    """Return whether a message is whole, and nothing was said twice because the model was asked again."""
+    return not message.document.get("truncated") and all(event.type != "retry_scheduled" for event in run)
 
 
 def judge_heartbeats(invocation: Mapping[str, Any] | None, output: Output) -> Iterator[Finding]:
@@ -279,9 +314,9 @@ def judge_ending(seen: Evidence) -> Iterator[Finding]:
     if played.stdout_ended_at is None:
         holds = "; ".join(played.left_behind)[:500] or "something"
         yield Finding("AOX-193", "the end of stdout once the process has exited", f"still held by {holds}")
-    met_behind_its_end = played.cancelled_at is not None and terminal.seconds <= played.cancelled_at
-    if not (terminal.type == "result" and met_behind_its_end and played.exit_code in DIED_OF_SIGTERM):
-        yield from _judge_exit_code(terminal, played.exit_code)  # else the suite's SIGTERM came between result and exit
+    met_behind_its_end = played.cancelled_at is not None and terminal.seconds <= played.last_action_at
+    if not (met_behind_its_end and played.exit_code in DIED_OF_SIGTERM):
+        yield from _judge_exit_code(terminal, played.exit_code)  # else a SIGTERM of the suite came behind the event
 
 
 def _judge_exit_code(terminal: Event, code: int | None) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from ijson import without_surrogates
+from ijson import within_levels, without_surrogates
 from shrinking import shrunk
 
 DEFAULT_MAX_EVENT_BYTES = 1024 * 1024
@@ -70,7 +70,7 @@ class Emitter:
             "seq": seq,
             "timestamp": _now(),
         }
-        event = envelope | self.blacked_out(fields)
+        event = within_levels(envelope | self.blacked_out(fields))
         return json.dumps(without_surrogates(event), separators=(",", ":")).encode() + b"\n"
 
     def _write(self, line: bytes) -> None:

@@ -61,6 +61,18 @@ def levels_of(value: Any) -> int:
     return levels
 
 
+def within_levels(value: Any, left: int = MAX_LEVELS) -> Any:
+    """Return a value with the JSON text of what is nested deeper than a line may be."""
+    if left == 0 and isinstance(value, dict | list):
+        return json.dumps(value)
+    match value:
+        case list():
+            return [within_levels(one, left - 1) for one in value]
+        case dict():
+            return {key: within_levels(one, left - 1) for key, one in value.items()}
+    return value
+
+
 def without_surrogates(value: Any) -> Any:
     """Return a value with U+FFFD in the place of each lone surrogate."""
     match value:
