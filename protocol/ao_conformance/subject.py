@@ -27,6 +27,8 @@ class Subject:
     """Whether the executable answers with its prompt if `AO_CONFORM_ECHO` is set, as a play has shown."""
     shell_tool: tuple[str, str] = USUAL_SHELL_TOOL
     """The tool that runs a command, and the field of its input with the command."""
+    counts_should: bool = False
+    """Whether a SHOULD that is not followed fails."""
     canary: str = field(default_factory=lambda: f"canary-{secrets.token_hex(8)}")
     """The prefix of every secret value in this execution of the suite. It must be found nowhere (AOX-198)."""
 

@@ -64,6 +64,8 @@ class Plan:
     environment: Mapping[str, str] = field(default_factory=dict)
     shell_tool: tuple[str, str] = USUAL_SHELL_TOOL
     known_failing: KnownFailing = field(default_factory=KnownFailing)
+    counts_should: bool = False
+    """Whether a SHOULD that is not followed fails."""
     seed: int = 1
     repeats: int = 1
     jobs: int = 4
@@ -162,6 +164,7 @@ class PlannedPlays:
         self._run = SuiteRun(plan.known_failing)
         description = describe(plan)
         subject = Subject(plan.command, description or {}, plan.base, plan.environment, shell_tool=plan.shell_tool)
+        subject = replace(subject, counts_should=plan.counts_should)
         self._surroundings = Surroundings(subject, redactor_of(plan.environment))
         self._knows_echo = False
         self._hung = self._played = 0

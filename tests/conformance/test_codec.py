@@ -259,7 +259,7 @@ def test_a_line_that_answers_no_question_is_a_failure_and_is_shown(fault: str, r
     assert (stray.id, stray.verdict, result.exit_code) == (STRAYS, Verdict.FAIL, 1)
     assert stray.reason.endswith(reason)
     for kind in REPORT_KINDS:
-        write_report(kind, tmp_path / kind, result)
+        write_report(kind, tmp_path / kind, [result])
         assert (tmp_path / kind).stat().st_size
     assert f"{STRAYS} fail\n" in terminal_text(result)
     assert "is the answer to a question\n" in (tmp_path / "markdown").read_text(encoding="utf-8")

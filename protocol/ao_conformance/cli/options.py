@@ -16,7 +16,14 @@ from typing import Any, Final, TypeVar
 import click
 
 from ao_conformance.masking import masked, redactor_of
-from ao_conformance.reports import REPORT_KINDS, ReportNotWritten, terminal_text, wants_colours, write_report
+from ao_conformance.reports import (
+    REPORT_KINDS,
+    ReportNotWritten,
+    table_text,
+    terminal_text,
+    wants_colours,
+    write_report,
+)
 from ao_conformance.reports.writing import is_device
 from ao_conformance.subject import USUAL_SHELL_TOOL
 from ao_conformance.tally import KnownFailing, KnownFailingError, load_known_failing
@@ -106,24 +113,29 @@ def _try_to_write(path: Path) -> None:
         return
 
 
-def finish(context: click.Context, result: SuiteResult, asked: Sequence[AskedReport]) -> None:
-    """Print the result, write the reports, and exit with the code of the result. Nothing shows a secret of the tester.
+def finish(context: click.Context, results: Sequence[SuiteResult], asked: Sequence[AskedReport]) -> None:
+    """Print the results, write the reports, and exit with the worst code. Nothing shows a secret of the tester.
 
     One failed write does not prevent the others. It turns an exit code of 0 into 2.
     """
-    result = masked(result, redactor_of({**os.environ, **read_variables(context.params.get("variables", ()))}))
-    to_give = [partial(write_report, kind, path, result) for kind, path in asked]
+    redactor = redactor_of({**os.environ, **read_variables(context.params.get("variables", ()))})
+    results = [masked(result, redactor) for result in results]
+    to_give = [partial(write_report, kind, path, results) for kind, path in asked]
     if not any(path == STDOUT for _, path in asked):
-        to_give.insert(0, partial(_print, result))
+        to_give.insert(0, partial(_print, results))
     failures = [failure for give in to_give if (failure := _failure_of(give))]
     for failure in failures:
         click.echo(f"Error: {failure}", err=True)
-    context.exit(result.exit_code or (EXIT_NOT_GIVEN if failures else 0))
+    code = max(result.exit_code for result in results)
+    context.exit(code or (EXIT_NOT_GIVEN if failures else 0))
 
 
-def _print(result: SuiteResult) -> None:
+def _print(results: Sequence[SuiteResult]) -> None:
     columns = shutil.get_terminal_size().columns
-    click.echo(terminal_text(result, colours=wants_colours(sys.stdout), columns=columns), nl=False, color=True)
+    for result in results:
+        click.echo(terminal_text(result, colours=wants_colours(sys.stdout), columns=columns), nl=False, color=True)
+    if len(results) > 1:
+        click.echo(f"\n{table_text(results)}", nl=False)
 
 
 def _failure_of(give: Callable[[], None]) -> str | None:

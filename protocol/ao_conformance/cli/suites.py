@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -31,6 +32,7 @@ from ao_conformance.cli.options import (
     variables_option,
 )
 from ao_conformance.codec_suite import FORMS, CodecPlan, load_questions, run_codec_suite
+from ao_conformance.reports import NAME, TABLE
 from ao_conformance.runner_suite.running import RunnerPlan, run_runner_suite
 from ao_conformance.runner_suite.stage import (
     OUR_ATTACH_OPTIONS,
@@ -92,6 +94,7 @@ Examples:
 {EXIT_CODES}"""
 
 
+SHOULD: Final = "should"
 UNKNOWN: Final = "{!r} is neither a requirement nor a vector; --list shows them"
 UNKNOWN_QUESTION: Final = f"{{!r}} is not a vector, requirement or kind ({', '.join(FORMS)}); --list shows the vectors"
 NO_PROCESS_VECTOR: Final = "no vector tests only {}; every vector tests it: omit --only"
@@ -103,7 +106,16 @@ command_argument: Final = click.argument("cmd", nargs=-1, required=False)
 
 @click.command("run", epilog=RUN_EXAMPLES)
 @command_argument
-@click.option("--level", type=click.Choice(LEVELS), help="Level to test; without it: core, then how far it reaches.")
+@click.option(
+    "--level",
+    "levels",
+    multiple=True,
+    type=click.Choice([*LEVELS, "must", SHOULD]),
+    help="Level to test; without it: core, then how far it reaches. With should, a SHOULD that is broken fails, too.",
+)
+@click.option(
+    "--executor", "executors", multiple=True, metavar="LINE", help="Command line of an executor, as CMD. Repeatable."
+)
 @only_option
 @known_failing_option
 @report_option
@@ -132,30 +144,45 @@ def run_command(
 
     Without --level it is tested at core, and then, where core is kept, at standard: the last lines say which level it
     reaches and what is missing to the next. Exit code 0 says that it reaches core, or the level of --level.
+
+    With several --executor each is tested, and a table shows them side by side.
     """
     vectors = _wanted(load_process_vectors(), options["only"], NO_PROCESS_VECTOR)
     if lists:
         for vector in vectors:
             click.echo(f"{vector.id:44} {vector.level:10} {' '.join(vector.requirements):32} {vector.title}")
         return
-    if not cmd:
+    commands = [read_words(line, "--executor") for line in options["executors"]] + ([tuple(cmd)] if cmd else [])
+    if not commands:
         raise click.UsageError("Missing CMD: write it after --, as in: ao conformance run -- ./ao-mine-exec")
+    if len(commands) > 1 and (one := next((path for kind, path in reports if not _holds_several(kind, path)), None)):
+        raise click.BadParameter(f"{one} would be that of several executors; write {NAME} in it", param_hint="--report")
     base, variables, shell_tool = options["base"], options["variables"], read_shell_tool(options["shell_tool"])
+    levels = set(options["levels"])
     plan = Plan(
-        command=absolute(cmd),
-        level=options["level"] or ("standard" if options["only"] else None),
+        command=(),
+        level=next((level for level in LEVELS[::-1] if level in levels), "standard" if options["only"] else None),
         vectors=vectors,
         base=read_base(base),
         shell_tool=shell_tool,
         environment=read_variables(variables),
         known_failing=read_known_failing(options["known_failing"], (vector.id for vector in load_process_vectors())),
+        counts_should=SHOULD in levels,
         seed=options["seed"],
         repeats=options["repeat"],
         jobs=options["jobs"],
         options=repeated(base=base, variables=variables, shell_tool=shell_tool),
     )
-    result = _shown(len(vectors) * plan.repeats, lambda tell: run_suite(plan, tell), cmd[0], quiet=quiet)
-    finish(context, result, reports)
+    total = len(vectors) * plan.repeats
+    results = [
+        _shown(total, partial(run_suite, replace(plan, command=absolute(words))), words[0], quiet=quiet)
+        for words in commands
+    ]
+    finish(context, results, reports)
+
+
+def _holds_several(kind: str, path: Path) -> bool:
+    return kind == TABLE or NAME in str(path)
 
 
 def _wanted(
@@ -231,7 +258,7 @@ def smoke_command(
     )
     result = _shown(len(patient), lambda tell: run_suite(plan, tell), cmd[0])
     told = tuple(with_patience_told(vector, patient[vector.id]) for vector in result.vectors)
-    finish(context, replace(result, vectors=told), [])
+    finish(context, [replace(result, vectors=told)], [])
 
 
 def with_patience_told(result: VectorResult, patient: ProcessVector) -> VectorResult:
@@ -294,7 +321,7 @@ def codec_command(
         read_known_failing(options["known_failing"], (question.id for question in load_questions())),
     )
     result = _shown(len(questions), lambda tell: run_codec_suite(plan, tell), cmd[0], quiet=options["quiet"])
-    finish(context, result, reports)
+    finish(context, [result], reports)
 
 
 @click.command("runner", epilog=RUNNER_EXAMPLES)
@@ -331,24 +358,30 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
         raise click.UsageError("CMD has no placeholder for the executor: add {executor}")
     plan = RunnerPlan(
         command=absolute(cmd) if cmd else our_command(),
-        resume=absolute(words_of(options["resume"], "--resume")) if cmd else our_resume_command(),
-        attach=words_of(options["attach"], "--attach") if cmd else OUR_ATTACH_OPTIONS,
+        resume=absolute(_optional_words(options["resume"], "--resume")) if cmd else our_resume_command(),
+        attach=_optional_words(options["attach"], "--attach") if cmd else OUR_ATTACH_OPTIONS,
         vectors=vectors,
         is_ours=not cmd,
         known_failing=read_known_failing(options["known_failing"], (vector.id for vector in load_runner_vectors())),
         jobs=options["jobs"],
     )
     result = _shown(len(vectors), lambda tell: run_runner_suite(plan, tell), plan.command[0], quiet=options["quiet"])
-    finish(context, result, options["reports"])
+    finish(context, [result], options["reports"])
 
 
-def words_of(line: str | None, option: str) -> tuple[str, ...]:
-    """Return the words of a shell command line; empty without a line.
+def _optional_words(line: str | None, option: str) -> tuple[str, ...]:
+    return read_words(line, option) if line else ()
+
+
+def read_words(line: str, option: str) -> tuple[str, ...]:
+    """Return the argv of a shell command line.
 
     Raises:
-        click.BadParameter: The line cannot be split into words.
+        click.BadParameter: The line cannot be split into words, or has none.
     """
     try:
-        return tuple(shlex.split(line or ""))
+        if words := shlex.split(line):
+            return tuple(words)
     except ValueError as error:
         raise click.BadParameter(f"{line!r} cannot be split into words: {error}", param_hint=option) from error
+    raise click.BadParameter("the command line is empty", param_hint=option)

@@ -10,7 +10,7 @@ from ao_conformance.judging.runs import describe_exit
 from ao_conformance.matching import difference
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
-from ao_conformance.verdict import Finding, Lateness, Verdict
+from ao_conformance.verdict import Finding, Lateness
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.json_path import path_to
 from ao_protocol.published import validator_for
@@ -55,7 +55,7 @@ def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterat
     if command.startswith("ao-") and command.endswith("-exec") and isinstance(executor, dict):
         name, wanted = executor.get("name"), command.removeprefix("ao-").removesuffix("-exec")
         if name != wanted:
-            yield Finding("AOX-124", f"executor.name {wanted!r}, as in {command}", f"{name!r}", Verdict.WARN, line=1)
+            yield Finding("AOX-124", f"executor.name {wanted!r}, as in {command}", f"{name!r}", line=1)
     yield from _judge_effort(played)
 
 

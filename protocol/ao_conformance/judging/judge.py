@@ -64,7 +64,8 @@ def judge(subject: Subject, played: PlayResult, level: str = "standard") -> list
 
     A finding that is only a warning at the `level` hides none that counts at this level.
     """
-    return with_unasked_model(weigh(_everything(subject, played, level), level), subject, played)
+    weighed = weigh(_everything(subject, played, level), level, counts_should=subject.counts_should)
+    return with_unasked_model(weighed, subject, played)
 
 
 def _everything(subject: Subject, played: PlayResult, level: str) -> list[Finding]:
@@ -89,7 +90,7 @@ def _everything(subject: Subject, played: PlayResult, level: str) -> list[Findin
     return deduplicate(
         PlayFindings(
             remarks=tuple(judge_remarks(played)),
-            general=tuple(weigh([*renamed, *judge_secrets(played)], level)),
+            general=tuple(weigh([*renamed, *judge_secrets(played)], level, counts_should=subject.counts_should)),
             differences=tuple(judge_expectations(played, output)),
             about=frozenset(about),
         )
@@ -216,7 +217,7 @@ def _had_to_ask(played: PlayResult) -> bool:
     )
 
 
-def weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
+def weigh(findings: Iterable[Finding], level: str, *, counts_should: bool = False) -> list[Finding]:
     """Return the findings with their verdicts at a level: a SHOULD, and at core a rule of standard, only warns.
 
     At core there is no finding about what the runner adds.
@@ -226,7 +227,7 @@ def weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
         replace(finding, verdict=Verdict.WARN)
         if finding.verdict is Verdict.FAIL
         and (
-            rules[finding.requirement].keyword == "SHOULD"
+            (rules[finding.requirement].keyword == "SHOULD" and not counts_should)
             or (level == "core" and rules[finding.requirement].level == "standard")
         )
         else finding
