@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
+from ao_executors.claude_code import answer_tool
 from ao_executors.claude_code.claude_config import (
     ASKING_PERMISSION_MODE,
     ASKING_PERMISSION_MODES,
@@ -70,6 +71,7 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
     invocation = context.invocation
     # The tools of the blueprint's MCP servers are allowed: an agent is useless without them.
     allowed = [*config.get("allowed_tools", ()), *(f"mcp__{name}" for name in blueprint_servers(invocation))]
+    allowed += [f"mcp__{answer_tool.SERVER}"] if answer_tool.is_offered(context) else []
     contract, json_schema = context.contract, None
     if contract is not None and contract.strategy is Strategy.NATIVE and isinstance(contract.format, JsonFormat):
         json_schema = json.dumps(adapt_to_cli(native_schema(contract.format.schema).document))
@@ -134,13 +136,16 @@ def budget_usd(context: RunContext) -> float | None:
     return lowest(context.config.get("max_budget_usd"), context.invocation.limits.max_cost_usd)
 
 
-def mcp_config(invocation: Invocation) -> dict[str, object]:
-    """Return the document for `--mcp-config`: the servers of the blueprint.
+def mcp_config(context: RunContext) -> dict[str, object]:
+    """Return the document for `--mcp-config`: the servers of the blueprint, and that of `submit_answer`.
 
     The CLI starts a server with its own environment. Credentials in it are set to empty, except for those that the
     blueprint gives to the server.
     """
-    return {"mcpServers": {name: _entry(server) for name, server in blueprint_servers(invocation).items()}}
+    servers = {name: _entry(server) for name, server in blueprint_servers(context.invocation).items()}
+    if answer_tool.is_offered(context):
+        servers[answer_tool.SERVER] = {"type": "sdk", "name": answer_tool.SERVER}
+    return {"mcpServers": servers}
 
 
 def _entry(server: McpServer) -> dict[str, Any]:

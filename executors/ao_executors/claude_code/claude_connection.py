@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ao_executors.claude_code.answer_tool import SERVER, AnswerTool, is_offered
 from ao_executors.claude_code.claude_api_errors import UsageLimit, retries_of, type_of_api_error
 from ao_executors.claude_code.claude_arguments import budget_usd, shows_reasoning
 from ao_executors.claude_code.claude_permissions import ClaudePermissions
@@ -31,6 +32,7 @@ from ao_executors.claude_code.sdk import (
 )
 from ao_executors.claude_code.transport import NAME, ProcessTransport
 from ao_executors.core import Answer, RunContext, RunFailed, Task
+from ao_executors.core.conversation import Submissions
 from ao_executors.core.executor import input_required, refused
 from ao_executors.core.foreign_json import UnreadableMessage, readable
 from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
@@ -86,7 +88,7 @@ async def connection(
     Raises:
         RunFailed: The CLI ended, does not know the session, or a required MCP server is not available.
     """
-    transport = ProcessTransport(process)
+    transport = ProcessTransport(process, AnswerTool(context))
     permissions = ClaudePermissions(context)
     options = ClaudeAgentOptions(
         verbatim_prompts=True,
@@ -164,6 +166,7 @@ class ClaudeConnection:
             raise failure_of_sdk(error) from error
         finally:
             self.transport.is_asked = False
+            self.transport.answer_tool.submissions = None
             self.is_lost |= self.has_budget
 
 
@@ -174,14 +177,15 @@ async def _unavailable_servers(client: ClaudeSDKClient, context: RunContext) -> 
         RunFailed: A required server is unavailable (`mcp_server_unavailable`); `details.servers` has the reasons.
     """
     wanted = blueprint_servers(context.invocation)
+    waited = {*wanted, *([SERVER] if is_offered(context) else [])}
     faults: dict[str, str | None] = dict.fromkeys(wanted, "did not connect in time")
     with suppress(TimeoutError):
         async with asyncio.timeout(_CONNECT_SECONDS):
-            while any(faults.values()):
+            while any(faults.values()) or is_offered(context):
                 status = await client.get_mcp_status()
                 states = {server["name"]: server for server in status["mcpServers"]}
                 faults = {name: _fault_in(states[name]) if name in states else "is unknown" for name in wanted}
-                if not any(name in states and states[name]["status"] == "pending" for name in wanted):
+                if not any(name in states and states[name]["status"] == "pending" for name in waited):
                     break
                 await asyncio.sleep(_POLL_SECONDS)
     return unavailable_servers(wanted, faults)
@@ -230,6 +234,10 @@ class ClaudeConversation:
         finally:
             if not has_ended and not self._connection.is_lost:
                 await self._interrupt()
+
+    def offer_tool(self, submissions: Submissions) -> None:
+        """Let the calls of `submit_answer` be judged, as long as the conversation lasts."""
+        self._connection.transport.answer_tool.submissions = submissions
 
     async def _interrupt(self) -> None:
         """Interrupt a running turn and its tools, so that the CLI can exit at once instead of after 5 s."""
@@ -282,6 +290,9 @@ class ClaudeConversation:
             if parent is None:
                 self._transcript.add_user(message)
             self.tools.finish_from(message)
+            submissions = self._connection.transport.answer_tool.submissions
+            if submissions is not None and submissions.failure is not None:
+                raise submissions.failure  # a call was the last attempt
 
     def _bind_once(self, session_id: str, model: str | None) -> None:
         if not self._is_bound:

@@ -20,7 +20,7 @@ DESCRIPTION: Final = {
     "agent_types": ["autonomous"],
     "capabilities": capabilities(
         *("resume", "multi_turn", "prepare", "cancel", "streaming", "check", "trace", "input", "input_parking"),
-        strategies=("system_prompt", "prompt", "extract", "native"),
+        strategies=("system_prompt", "prompt", "extract", "native", "tool"),
         media_types=MEDIA_TYPES,
     ),
     "config_schema": CONFIG_SCHEMA,

@@ -10,6 +10,7 @@ CLI does not defer. Measured on the Claude CLI 2.1.332.
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+from ao_executors.claude_code.answer_tool import NAME as ANSWER_TOOL
 from ao_executors.claude_code.claude_arguments import asks_a_person, permission_mode
 from ao_executors.claude_code.claude_turn import OUTPUT_TOOL, ClaudeTools
 from ao_executors.claude_code.sdk import (
@@ -26,7 +27,7 @@ from ao_protocol.errors import ErrorType
 if TYPE_CHECKING:
     from ao_protocol.input_answers import Resolution
 
-_NEVER_ASKED: Final = frozenset({OUTPUT_TOOL, "Glob", "Grep", "Read", "TodoWrite"})
+_NEVER_ASKED: Final = frozenset({ANSWER_TOOL, OUTPUT_TOOL, "Glob", "Grep", "Read", "TodoWrite"})
 """Tools about which the CLI alone decides: they change nothing, and it guards the paths that they read."""
 _EDITING: Final = frozenset({"Edit", "NotebookEdit", "Write"})
 """Tools about which the CLI decides in the mode `acceptEdits`: it allows them in the folders of the agent."""

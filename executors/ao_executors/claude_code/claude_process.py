@@ -66,7 +66,7 @@ async def started_claude(context: RunContext) -> AsyncIterator["ClaudeProcess"]:
         RunFailed: The program is missing (`dependency_missing`).
     """
     prompt = PrivateText("system-prompt", context.system_prompt or "")
-    servers = PrivateText("mcp-config", json.dumps(mcp_config(context.invocation)))
+    servers = PrivateText("mcp-config", json.dumps(mcp_config(context)))
     own = context.config.get("env", {}).get(_BEFORE_COMMANDS) or os.environ.get(_BEFORE_COMMANDS)
     # Tools inherit the CLI's environment without its secrets (AOX-198).
     unset = f"{f'. {shlex.quote(own)}; ' if own else ''}unset {' '.join(SECRETS)}\n"

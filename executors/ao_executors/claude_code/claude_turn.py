@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ao_executors.claude_code.answer_tool import NAME as ANSWER_TOOL
 from ao_executors.claude_code.claude_config import DEFAULT_PERMISSION_MODE
 from ao_executors.claude_code.sdk import (
     AssistantMessage,
@@ -23,6 +24,7 @@ from ao_protocol.errors import ErrorType
 OUTPUT_TOOL: Final = "StructuredOutput"
 """The tool through which the CLI receives structured output. A call of it is an answer, not a tool call."""
 
+_CARRY_ANSWERS: Final = frozenset({ANSWER_TOOL, OUTPUT_TOOL})
 _IN_BACKGROUND: Final = ("backgroundTaskId", "isAsync")
 """What the CLI reports about a command, or a subagent, that runs on in the background."""
 _LEFT_OUT: Final = "is disabled for this session"
@@ -95,7 +97,7 @@ class ClaudeMessages:
                 self._block_id = None
             elif isinstance(block, ThinkingBlock):
                 self._messages.add_reasoning(message_id, block.thinking)
-            elif isinstance(block, ToolUseBlock) and block.name == OUTPUT_TOOL:
+            elif isinstance(block, ToolUseBlock) and block.name in _CARRY_ANSWERS:
                 self._messages.begin_turn()  # the message may contain an invalid answer
             elif isinstance(block, ToolUseBlock):
                 self.end_stream()
@@ -155,7 +157,7 @@ class ClaudeTools:
     def start_from(self, message: AssistantMessage) -> None:
         """Begin the tool calls in a message."""
         for call in message.content:
-            if isinstance(call, ToolUseBlock) and call.name != OUTPUT_TOOL:
+            if isinstance(call, ToolUseBlock) and call.name not in _CARRY_ANSWERS:
                 self._events.start_tool(call.id, call.name, call.input, message.parent_tool_use_id)
 
     def deny(self, denial: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+from ao_executors.claude_code.answer_tool import AnswerTool
 from ao_executors.claude_code.claude_process import ClaudeProcess
 from ao_executors.claude_code.sdk import ProcessError, Transport
 from ao_executors.core.foreign_json import JsonDocument, MessageLines, UnreadableMessage, as_object, readable, shown
@@ -19,8 +20,10 @@ _EXIT_SECONDS: Final = 2.0
 class ProcessTransport(Transport):
     """The SDK's transport to a process that the caller starts and ends."""
 
-    def __init__(self, process: ClaudeProcess) -> None:
+    def __init__(self, process: ClaudeProcess, answer_tool: AnswerTool) -> None:
         self.process = process
+        self.answer_tool = answer_tool
+        """Gets the CLI's requests to it, which the SDK does not see."""
         self.is_asked = False
         """True while a turn is expected; the conversation sets it."""
         self.spoke_unasked = False
@@ -70,7 +73,11 @@ class ProcessTransport(Transport):
                     if message["type"] == "result":
                         # The SDK passes on `modelUsage` only: totals of the session, which a resume continues.
                         message["modelUsage"] = message.get(_SINCE_LAST_RESULT)
-                    yield message
+                    answer = self.answer_tool.answers(message)
+                    if answer is None:
+                        yield message
+                    else:
+                        await self.write(f"{json.dumps(answer)}\n")
             ended = await self._ended()
             if ended.exit_code != 0 or not self._has_answered:
                 raise ended

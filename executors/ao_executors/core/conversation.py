@@ -3,11 +3,12 @@
 Internal, except for `converse` and `hold_conversation`, which `ao_executors.core` exports.
 """
 
+import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final, Protocol, assert_never, cast
 
 from ao_executors.core.executor import Answer, Model, RunFailed, Task, TextResult
 from ao_executors.core.executor_process import left_behind
@@ -15,7 +16,9 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.short_text import keep_end
 
 if TYPE_CHECKING:  # a run without a contract does not need the pydantic models
-    from ao_protocol.contracts import AskAgain, GiveUp, OutputContract
+    from pydantic import JsonValue
+
+    from ao_protocol.contracts import Accepted, AskAgain, Enforcement, GiveUp, OutputContract
     from ao_protocol.events import Result
 
 _MAX_NAMED_LEFTOVERS: Final = 5
@@ -80,30 +83,79 @@ def _warn_of_leftovers(task: Task) -> None:
 
 
 async def _retry_until_valid(task: Task, contract: "OutputContract", model: Model) -> "Result":
-    from ao_protocol.contracts import Accepted, AskAgain, Enforcement, GiveUp, summary_of
-    from ao_protocol.events import OutputValidation, Result
+    from ao_protocol.contracts import Accepted, AskAgain, Enforcement, GiveUp, Strategy, summary_of
+    from ao_protocol.events import Result
 
     enforcement, text = Enforcement(contract), task.text
+    submissions = Submissions(task, contract, enforcement)
+    if contract.strategy is Strategy.TOOL:
+        cast("SubmittingModel", model).offer_tool(submissions)
     while True:
-        answer = await _ask(task, model, text)
-        outcome = enforcement.judge(answer.text, truncated=answer.truncated, native=answer.native)
+        try:
+            answer = await _ask(task, model, text)
+        except RunFailed:
+            if submissions.accepted is None:
+                raise
+            answer = Answer("", "msg")  # what happens after the accepted call does not change it (AOX-184)
+        outcome = submissions.accepted or enforcement.judge(
+            answer.text, truncated=answer.truncated, native=answer.native
+        )
         match outcome:
-            case Accepted(value=value, retry_count=count):
-                left = contract.max_retries - count
-                task.events.emit(OutputValidation(attempt=count + 1, valid=True, errors=[], retries_left=left))
+            case Accepted(value=value):
+                if submissions.accepted is None:
+                    _accept(outcome, task, contract)
                 _say(answer, task)
                 summary = summary_of(contract, outcome)
                 return Result(result_text=None, result_data=value, stop_reason=answer.stop_reason, output=summary)
             case AskAgain(prompt=text):
-                _reject(answer, outcome, task, outcome.retries_left)
-            case GiveUp(error_type=error_type, problems=problems, message=message):
-                _reject(answer, outcome, task, retries_left=0)
-                if error_type is ErrorType.OUTPUT_TRUNCATED:
+                _reject(answer.text, outcome, task, outcome.retries_left, is_cut_off=answer.truncated)
+            case GiveUp():
+                _reject(answer.text, outcome, task, retries_left=0, is_cut_off=answer.truncated)
+                if outcome.error_type is ErrorType.OUTPUT_TRUNCATED:
                     raise _truncated(answer)
-                errors = {"validation_errors": [str(problem) for problem in problems]}
-                raise RunFailed(error_type, message, origin="model", extra=errors)
+                raise _given_up(outcome)
             case unknown:
                 assert_never(unknown)
+
+
+class Submissions:
+    """The calls of the tool `submit_answer` in a run with the strategy `tool` (SPEC 9.9)."""
+
+    def __init__(self, task: Task, contract: "OutputContract", enforcement: "Enforcement") -> None:
+        self.accepted: Accepted | None = None
+        self.failure: RunFailed | None = None
+        self._task, self._contract, self._enforcement = task, contract, enforcement
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further call counts."""
+        return self.accepted is not None or self.failure is not None
+
+    def submit(self, given: "JsonValue") -> tuple[str, bool]:
+        """Judge the input of a call, and report it. Return the answer for the model, and whether it is an error."""
+        from ao_protocol.contracts import Accepted, AskAgain
+
+        if self.is_over:
+            return "An answer was submitted before, and the run ends with it.", self.failure is not None
+        outcome = self._enforcement.submit(given)
+        if isinstance(outcome, Accepted):
+            self.accepted = outcome
+            _accept(outcome, self._task, self._contract)
+            return "The answer is accepted. Nothing is left to do.", False
+        left = outcome.retries_left if isinstance(outcome, AskAgain) else 0
+        _reject(json.dumps(given, ensure_ascii=False), outcome, self._task, left)
+        if isinstance(outcome, AskAgain):
+            return outcome.prompt, True
+        self.failure = _given_up(outcome)
+        return outcome.message, True
+
+
+class SubmittingModel(Model, Protocol):
+    """A model that can be given the tool `submit_answer`; the strategy `tool` needs one."""
+
+    def offer_tool(self, submissions: Submissions) -> None:
+        """Let the calls of the tool be judged by `submissions`, as long as the conversation lasts."""
+        ...
 
 
 async def _ask(task: Task, model: Model, text: str) -> Answer:
@@ -113,13 +165,27 @@ async def _ask(task: Task, model: Model, text: str) -> Answer:
     return answer
 
 
-def _reject(answer: Answer, outcome: "AskAgain | GiveUp", task: Task, retries_left: int) -> None:
+def _accept(outcome: "Accepted", task: Task, contract: "OutputContract") -> None:
+    from ao_protocol.events import OutputValidation
+
+    left = contract.max_retries - outcome.retry_count
+    task.events.emit(OutputValidation(attempt=outcome.retry_count + 1, valid=True, errors=[], retries_left=left))
+
+
+def _given_up(outcome: "GiveUp") -> RunFailed:
+    errors = {"validation_errors": [str(problem) for problem in outcome.problems]}
+    return RunFailed(outcome.error_type, outcome.message, origin="model", extra=errors)
+
+
+def _reject(
+    answer: str, outcome: "AskAgain | GiveUp", task: Task, retries_left: int, *, is_cut_off: bool = False
+) -> None:
     """Pass an invalid answer to the runner, if requested, and emit its problems. No event contains the answer."""
     from ao_protocol.events import OutputValidation
     from ao_protocol.rejected_answers import RejectedAnswer, leave_answer
 
-    leave_answer(os.environ, RejectedAnswer.of(outcome.attempt, answer.text))
-    if not answer.truncated:
+    leave_answer(os.environ, RejectedAnswer.of(outcome.attempt, answer))
+    if not is_cut_off:
         errors = [str(problem) for problem in outcome.problems]
         event = OutputValidation(attempt=outcome.attempt, valid=False, errors=errors, retries_left=retries_left)
         task.events.emit(event)
@@ -127,7 +193,8 @@ def _reject(answer: Answer, outcome: "AskAgain | GiveUp", task: Task, retries_le
 
 def _say(answer: Answer, task: Task) -> None:
     """Emit the answer as `message`, unless it is emitted already or has structured output only."""
-    if answer.is_said or (not answer.text and answer.native is not None):
+    is_only_data = answer.native is not None or task.contract is not None
+    if answer.is_said or (not answer.text and is_only_data):
         return
     content = [{"type": "text", "text": answer.text}]
     task.events.emit_fields("message", {"message_id": answer.message_id, "role": "assistant", "content": content})

@@ -33,6 +33,7 @@ from ao_protocol.contracts.enforcement import (
     enrich,
     missing_answer_feedback,
     problems_of_data,
+    submission_schema,
     summary_of,
     validation_feedback,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "options_to_send",
     "problems_of_data",
     "resolve_contract",
+    "submission_schema",
     "summary_of",
     "validate",
     "validation_feedback",

@@ -441,26 +441,25 @@ MAX_NATIVE_BYTES: Final = 100_000
 
 A provider's client takes the schema as one argument of a program, which has at most 131,072 bytes on Linux.
 """
-_WRAPPER: Final = "value"
 _NOT_AT_THE_ROOT: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 
 
 @dataclass(frozen=True, slots=True)
 class NativeSchema:
-    """The schema for a provider. If it is wrapped, the answer is the member `value`."""
+    """The schema for a provider. If it is wrapped, the answer is the only member of the provider's value."""
 
     document: dict[str, Any]
     is_wrapped: bool
 
     def unwrap(self, value: "JsonValue") -> "JsonValue":
         """Return the answer in a provider's value. A value without the expected wrapper is returned unchanged."""
-        if self.is_wrapped and isinstance(value, dict) and value.keys() == {_WRAPPER}:
-            return value[_WRAPPER]
+        if self.is_wrapped and isinstance(value, dict) and value.keys() == self.document["properties"].keys():
+            (value,) = value.values()
         return value
 
 
-def native_schema(schema: Mapping[str, Any]) -> NativeSchema:
-    """Return a schema in a form that providers accept.
+def native_schema(schema: Mapping[str, Any], member: str = "value") -> NativeSchema:
+    """Return a schema in a form that providers accept; if it has to be wrapped, the answer is `member`.
 
     Measured on the Claude CLI 2.1.330: it exits on `$schema` 2020-12, and the tool that carries the answer accepts
     objects only. The Messages API accepts no `allOf`, `anyOf` or `oneOf` at the root of a tool's schema. So `$schema`
@@ -472,6 +471,6 @@ def native_schema(schema: Mapping[str, Any]) -> NativeSchema:
     """
     if schema.get("type") == "object" and _NOT_AT_THE_ROOT.isdisjoint(schema):
         return NativeSchema(vetted_document(schema), is_wrapped=False)
-    inner = vetted_document(schema, f"/properties/{_WRAPPER}")
-    wrapped = {"type": "object", "required": [_WRAPPER], "additionalProperties": False, "properties": {_WRAPPER: inner}}
+    inner = vetted_document(schema, f"/properties/{member}")
+    wrapped = {"type": "object", "required": [member], "additionalProperties": False, "properties": {member: inner}}
     return NativeSchema(wrapped, is_wrapped=True)

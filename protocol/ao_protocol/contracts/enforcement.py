@@ -11,12 +11,13 @@ validate.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,
     JsonFormat,
+    NativeSchema,
     OutputContract,
     OutputFormat,
     ResponseForm,
@@ -61,6 +62,8 @@ _ONLY_JSON: Final = "Answer again with only the JSON: no other text, and not the
 _ONLY_THE_FORM: Final = "Answer again, with only the corrected answer in the required form."
 _ABOVE: Final = 'The required {what} is the one under "Required Output Format" in your instructions.'
 _BACKTICKS: Final = re.compile(r"`+")
+_CALL_AGAIN: Final = "Submit the corrected answer with the tool submit_answer."
+_OF_THE_TOOL: Final = "The required schema is that of the input of the tool submit_answer."
 _CLOSING_TAG: Final = re.compile(r"<(?=/output-validation-error)", re.IGNORECASE)
 
 
@@ -137,6 +140,11 @@ def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> 
     if extraction.source is not Source.WHOLE and (contract.strict_json_only or not contract.extract_json):
         return not_assessed("The answer holds other text than JSON, and only JSON is wanted", contract, text)
     return _judged(extraction.value, contract, text, ambiguous=extraction.ambiguous, edits=extraction.edits)
+
+
+def submission_schema(schema: Mapping[str, Any]) -> NativeSchema:
+    """Return the input schema of the tool `submit_answer` (SPEC 9.9)."""
+    return native_schema(schema, "answer")
 
 
 def problems_of_data(value: "JsonValue", demanded: OutputFormat) -> Sequence[Problem]:
@@ -219,6 +227,7 @@ def _framed(reason: str, problems: Sequence[Problem], contract: OutputContract, 
         sections.append(f"## Your Previous Answer\n{_enclosed(_fenced(shown, 'text'))}")
     sections.append(_demand_again(contract))
     request = _ONLY_JSON if isinstance(contract.format, JsonFormat) else _ONLY_THE_FORM
+    request = _CALL_AGAIN if contract.strategy is Strategy.TOOL else request
     return _FRAME.format(reason=reason, sections="\n\n".join(sections), request=request)
 
 
@@ -237,6 +246,8 @@ def _error_lines(problems: Sequence[Problem]) -> Iterator[str]:
 
 
 def _demand_again(contract: OutputContract) -> str:
+    if contract.strategy is Strategy.TOOL:
+        return _OF_THE_TOOL
     stands_above = contract.strategy in {Strategy.PROMPT, Strategy.SYSTEM_PROMPT}
     if isinstance(contract.format, JsonFormat):
         schema = _fenced_schema(contract.format.schema)
@@ -258,7 +269,8 @@ class Accepted:
     """The answer fits the contract. `value` is for `result_data`, the other fields are for `result.output`.
 
     `ambiguous` is true if the answer has other valid values, too. `edits` are the repairs of lenient reading.
-    `is_native` is true if the value is structured output of the provider and was not read from the text.
+    `is_native` is true if the value is structured output of the provider and was not read from the text, `is_submitted`
+    if it is the input of a call of `submit_answer`. `rejected_calls` are the retries that were no request in words.
     """
 
     value: "JsonValue"
@@ -266,6 +278,8 @@ class Accepted:
     ambiguous: bool
     edits: tuple[str, ...] = ()
     is_native: bool = False
+    is_submitted: bool = False
+    rejected_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +322,7 @@ class Enforcement:
     def __init__(self, contract: OutputContract) -> None:
         self._contract = contract
         self._attempt = 0
+        self._rejected_calls = 0
         self._decided = False
 
     def judge(self, text: str, *, truncated: bool = False, native: NativeOutput | None = None) -> Outcome:
@@ -325,6 +340,21 @@ class Enforcement:
         self._check_undecided()
         return self.decide(CUT_OFF if truncated else assess(text, native, self._contract))
 
+    def submit(self, given: "JsonValue") -> Outcome:
+        """Return the next step after a call of `submit_answer` with the input `given` (SPEC 9.9).
+
+        Raises:
+            AlreadyDecided: An earlier answer was accepted or given up.
+            InvalidSchema: The contract was created by hand, with a schema that is not acceptable.
+        """
+        assert isinstance(self._contract.format, JsonFormat), "the strategy `tool` has a schema"  # noqa: S101
+        value = submission_schema(self._contract.format.schema).unwrap(given)
+        outcome = self.decide(_judged(value, self._contract, json.dumps(value, ensure_ascii=False)))
+        if isinstance(outcome, Accepted):
+            return replace(outcome, is_submitted=True)
+        self._rejected_calls += 1
+        return outcome
+
     def decide(self, assessment: Assessment) -> Outcome:
         """Return the next step after the assessment of the next answer.
 
@@ -339,7 +369,8 @@ class Enforcement:
             return AskAgain(given.prompt, problems, retries_left, self._attempt)
         self._decided = True
         if not problems:
-            return Accepted(given.value, self._attempt - 1, given.ambiguous, given.edits, is_native=given.is_native)
+            accepted = Accepted(given.value, self._attempt - 1, given.ambiguous, given.edits, is_native=given.is_native)
+            return replace(accepted, rejected_calls=self._rejected_calls)
         error_type = ErrorType.OUTPUT_TRUNCATED if given.is_cut_off else self._contract.error_type
         return GiveUp(problems, self._attempt, error_type)
 
@@ -351,12 +382,13 @@ class Enforcement:
 def summary_of(contract: OutputContract, outcome: Accepted) -> OutputSummary:
     """Return `result.output` for an accepted answer. The strategy of the contract has been chosen."""
     strategy = contract.strategy or Strategy.SYSTEM_PROMPT
+    asked_again = outcome.retry_count - outcome.rejected_calls
     return OutputSummary(
         schema_source=contract.source,
         retry_count=outcome.retry_count,
         ambiguous=outcome.ambiguous,
         strategy=strategy,
-        sent=["nothing" if strategy is Strategy.EXTRACT else strategy, *["re_prompt"] * outcome.retry_count],
-        delivered_by="native" if outcome.is_native else "text",
+        sent=["nothing" if strategy is Strategy.EXTRACT else strategy, *["re_prompt"] * asked_again],
+        delivered_by="tool" if outcome.is_submitted else "native" if outcome.is_native else "text",
         edits=list(outcome.edits) or None,
     )
