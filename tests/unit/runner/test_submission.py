@@ -90,6 +90,7 @@ TERMS: dict[str, Any] = {
     "timeout_seconds": 9.0,
     "metadata": {"traceparent": "t"},
     "labels": {"team": "docs"},
+    "attachments": ({"name": "a", "media_type": "text/plain", "data": "YQ=="},),
     "model_script": "{}",
     "requires": ("gpu",),
     "priority": 3,
