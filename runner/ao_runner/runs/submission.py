@@ -57,10 +57,7 @@ class AskedInJson(BaseModel):
     timeout_seconds: Seconds | None = None
     metadata: JsonObject = Field({}, description="Passed to the executor.")
     labels: dict[str, str] = Field({}, description="Short texts by name, by which runs are found.")
-    attachments: Attachments = Field(
-        [],
-        description="Files beside the prompt: bytes as `data` in base64, or the `path` of one on the worker's host.",
-    )
+    attachments: Attachments = Field([], description="Files: `data` in base64, or the `path` on the worker's host.")
     output_schema: JsonObject | None = Field(None, description="JSON Schema of the answer.")
     output_schema_name: str | None = Field(None, description="A named schema, instead of output_schema.")
     output_schema_options: JsonObject | None = Field(None, description="How the schema is enforced.")
@@ -458,13 +455,9 @@ def _record_of(demand: Demand, schema_name: str | None, environ: Mapping[str, st
 
 
 def _check_size(session: Session, run: Run) -> None:
-    """Refuse a run if its invocation would be too large (AOX-237).
-
-    The parameters of a model are in it twice, the second time as its prompt.
-    """
+    """Refuse a run if its invocation would be too large (AOX-237): parameters of a model are in it twice."""
     parts: list[object] = [session.blueprint, session.executor_config, run.parameters, run.contract, run.metadata]
-    parts += run.attachments
-    parts += [] if session.blueprint.get("type") == "procedural" else [run.parameters]
+    parts += [*run.attachments, *([] if session.blueprint.get("type") == "procedural" else [run.parameters])]
     size = len(json.dumps(parts, ensure_ascii=False).encode())
     if size > MAX_INVOCATION_BYTES:
         most = f"{MAX_INVOCATION_BYTES} are the most; put large texts into files, and attach large files by their path"
