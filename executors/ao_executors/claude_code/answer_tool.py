@@ -17,6 +17,7 @@ SERVER: Final = "ao_answer"
 NAME: Final = f"mcp__{SERVER}__submit_answer"
 """The CLI's name of the tool."""
 _DESCRIPTION: Final = "Submit your final answer with this tool. Only what is submitted counts."
+_NOT_THE_AGENT: Final = "Only the agent that started you submits the final answer. Report to it with your text instead."
 _METHOD_NOT_FOUND: Final = -32601
 
 
@@ -26,12 +27,17 @@ class AnswerTool:
     def __init__(self, context: RunContext) -> None:
         self.submissions: Submissions | None = None
         self._schema: dict[str, Any] | None = None
+        self._of_sub_agents: set[str] = set()
+        """The ids of the calls of sub-agents, which are not the answer (AOX-096)."""
         if is_offered(context) and context.contract is not None and isinstance(context.contract.format, JsonFormat):
             self._schema = submission_schema(context.contract.format.schema).document
 
     def answers(self, message: dict[str, Any]) -> dict[str, Any] | None:
         """Return the answer to a request of the CLI to this server; None if the message is another one."""
         match message:
+            case {"type": "assistant", "parent_tool_use_id": str(), "message": {"content": [*blocks]}}:
+                calls = [block for block in blocks if isinstance(block, dict) and block.get("name") == NAME]
+                self._of_sub_agents |= {str(call.get("id")) for call in calls}
             case {
                 "type": "control_request",
                 "request_id": request_id,
@@ -50,6 +56,10 @@ class AnswerTool:
             case {"method": "tools/list"}:
                 tool = {"name": "submit_answer", "description": _DESCRIPTION, "inputSchema": schema}
                 return {"result": {"tools": [tool]}}
+            case {"method": "tools/call", "params": {"_meta": {"claudecode/toolUseId": call}}} if (
+                call in self._of_sub_agents
+            ):
+                return {"result": {"content": [{"type": "text", "text": _NOT_THE_AGENT}], "isError": True}}
             case {"method": "tools/call", "params": {"arguments": given}} if self.submissions is not None:
                 text, is_error = self.submissions.submit(given)
                 return {"result": {"content": [{"type": "text", "text": text}], "isError": is_error}}

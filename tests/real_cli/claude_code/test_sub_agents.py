@@ -119,6 +119,19 @@ def test_a_valid_answer_of_a_sub_agent_is_not_the_answer(start_claude: StartClau
     assert json.loads(message["content"][0]["text"]) == {"severity": "high"}
 
 
+@pytest.mark.requirement("AOX-096", "AOX-184")
+def test_a_sub_agent_does_not_submit_the_answer(start_claude: StartClaude) -> None:
+    def submit(severity: str) -> dict[str, Any]:
+        return {"content": [{"type": "tool_use", "name": "submit_answer", "input": {"severity": severity}}]}
+
+    found, done = {"text": "Found."}, {"text": "Done."}
+    claude = start_claude({"content": [delegate("ask")]}, submit("high"), found, submit("low"), done, satisfied=False)
+    run = claude.run(executor_config=CONFIG, output_schema=SEVERITY_SCHEMA, output_schema_options={"strategy": "tool"})
+
+    assert (run.terminal["result_data"], run.terminal["output"]["delivered_by"]) == ({"severity": "low"}, "tool")
+    assert len(run.of_type("output_validation")) == 1
+
+
 @pytest.mark.requirement("AOX-063", "AOX-093", "AOX-095")
 def test_a_cancel_ends_the_calls_of_a_sub_agent_before_its_own(start_claude: StartClaude) -> None:
     claude = start_claude({"content": [delegate("ask")]}, {"content": [bash("wait", "tail -f /dev/null")]})
