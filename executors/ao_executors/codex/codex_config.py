@@ -42,8 +42,8 @@ CONFIG_SCHEMA: Final = fields(
     }
 )
 
-IMAGE_SIGNATURES: Final = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff", "image/webp": b"RIFF"}
-"""The media types of images that the CLI passes on as they are, with the first bytes of such a file."""
+MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/webp")
+"""Those of images that the CLI passes on as they are."""
 SETTING_OF_KEY: Final = {
     "approval_policy": "access",
     "model": "model",

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from ao_executors import VERSION
-from ao_executors.codex.codex_config import CONFIG_SCHEMA, IMAGE_SIGNATURES, SECRETS, SETTINGS
+from ao_executors.codex.codex_config import CONFIG_SCHEMA, MEDIA_TYPES, SECRETS, SETTINGS
 from ao_executors.core import Executor, RunContext, Task, converse, serve
 from ao_executors.core.described import capabilities
 
@@ -20,7 +20,7 @@ DESCRIPTION: Final = {
     "capabilities": capabilities(
         *("resume", "multi_turn", "prepare", "cancel", "check", "streaming", "input"),
         strategies=("prompt", "extract", "native"),
-        media_types=IMAGE_SIGNATURES,
+        media_types=MEDIA_TYPES,
     ),
     "config_schema": CONFIG_SCHEMA,
     "secrets": list(SECRETS),

@@ -118,7 +118,8 @@ def test_what_the_model_would_not_see_is_refused(start_codex: StartCodex) -> Non
 
     other = codex.run(attachments=[attached(png(2, 2)), attached(b"GIF89a")], **REQUIRES)
     assert (other.error["type"], other.exit_code) == ("invalid_invocation", 64)
-    assert other.error["details"]["problems"] == ["$.attachments[1]: 'a.png' is not of the type image/png"]
+    problem = "$.attachments[1]: 'a.png' is not image/png: it begins with b'GIF89a'"
+    assert other.error["details"]["problems"] == [problem]
     assert not codex.model.requests
 
 
