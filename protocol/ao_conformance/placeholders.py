@@ -158,7 +158,8 @@ class Placeholders:
             case "newest_spoken":
                 return next(iter(spoken), None)
         majors = {str(version).partition(".")[0] for version in spoken}
-        return next(f"{major}.0" for major in range(4, 100) if str(major) not in majors)
+        unspoken = [str(major) for major in range(4, 100) if str(major) not in majors]
+        return f"{unspoken[self.play_id.int % len(unspoken)]}.0"
 
 
 def with_prompt(document: dict[str, Any]) -> dict[str, Any]:

@@ -210,9 +210,10 @@ class PlannedPlays:
                 others = sorted(vectors, key=lambda vector: -vector.works_for_seconds)
                 for vector in first:
                     played[vector.id] = pool.submit(self._told, vector, level, seed)
-                    if self._is_hanging(played[vector.id].result(), level) and played[vector.id].result().played.lines:
-                        played[vector.id] = pool.submit(attempt, vector, self._surroundings, seed, level)
                     shown = played[vector.id].result()
+                    if self._is_hanging(shown, level) and shown.played is not None and shown.played.lines:
+                        played[vector.id] = pool.submit(attempt, vector, self._surroundings, seed, level)
+                        shown = played[vector.id].result()
                     if self._is_hanging(shown, level):
                         missing = Reason.HANGS
                     if missing is Reason.HANGS or _has_no_event(self._judged(shown, level)):

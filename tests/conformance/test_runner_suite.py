@@ -184,10 +184,10 @@ def test_what_a_command_cannot_be_given_is_untestable(command: Sequence[str], ve
     assert result.exit_code == 1
 
 
-def test_a_resume_is_not_applicable_where_no_command_resumes() -> None:
+def test_a_resume_is_never_exercised_where_no_command_resumes() -> None:
     result = run_runner_suite(RunnerPlan(("true", *PLAIN), named("runner-refuses-a-resume")))
 
-    assert result.vectors[0].verdict is Verdict.NOT_APPLICABLE
+    assert result.vectors[0].verdict is Verdict.NEVER_EXERCISED
 
 
 def test_files_are_not_applicable_where_no_words_attach_one() -> None:

@@ -128,3 +128,13 @@ def test_a_declared_capability_is_untestable_only_where_all_of_its_vectors_were_
     )
 
     assert [(rule.verdict, rule.reason) for rule in rules if rule.id == "AOX-063"] == [(verdict, reason)]
+
+
+def test_what_applies_and_nothing_made_happen_was_never_exercised() -> None:
+    (one, *others) = OF_A_MODEL
+    results = [result_of(one, Verdict.NEVER_EXERCISED, "the moment never came")]
+    results += [result_of(vector, Verdict.NOT_APPLICABLE, "resume is not declared") for vector in others]
+
+    (rule,) = [rule for rule in tally(results, "standard", lambda _: True) if rule.id == one.requirements[0]]
+
+    assert (rule.verdict, rule.reason) == (Verdict.NEVER_EXERCISED, "the moment never came")

@@ -85,8 +85,9 @@ def test_the_failure_on_the_page_about_conformance_is_what_comes(tmp_path: Path)
 
 
 def told(failure: str) -> list[str]:
-    """Return the lines of a failure without times, folders, the text of events, and a vector that comes by chance."""
+    """Return the lines of a failure without times, folders, ids, text of events, and a vector that comes by chance."""
     failure = failure.replace("sigterm-ends-it, ", "")  # only if the program ends before the signal reaches it
+    failure = re.sub(r"(?<=run_|ses_)[0-9a-f]+", "", failure)
     failure = re.sub(r"(?<= )/\S+(?=/my-first/)", "", failure)
     failure = re.sub(r"( start| out +\d)  .*\n( {20,}.*\n)*", r"\1\n", failure)
     return re.sub(r"(?<= )\d+\.\d{3}(?= )", "", failure).splitlines()

@@ -172,7 +172,7 @@ class Process:
                     pass_fds=inherited,
                 )
                 opened.close()
-                pid = int(self._told.readline() or -errno.ECHILD) if self._line else process.pid
+                pid = process.pid if self._line is None else int(self._told.readline() or -errno.ECHILD)
                 if pid < 0:
                     with process:
                         raise OSError(-pid, os.strerror(-pid), start.argv[0])
