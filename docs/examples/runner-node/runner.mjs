@@ -2,7 +2,7 @@
 /**
  * A runner in plain Node 20 or later (protocol/SPEC.md, section 11): it performs one run and prints its events.
  * usage: runner.mjs --executor PATH --blueprint FILE --prompt TEXT --project-dir PATH [--config FILE] [--timeout S] [--idle S]
- * It reads no agent_response, promises no answers of a person and asks for no heartbeats.
+ * It reads no agent_response and promises no answers of a person.
  */
 import { spawn } from 'node:child_process'
 import crypto from 'node:crypto'
@@ -13,6 +13,7 @@ import * as protocol from './protocol.mjs'
 
 const MAX_EVENT_BYTES = 1048576, MAX_INVOCATION_BYTES = 16777216, LOGGED_FAULTS = 20
 const START_MS = 10000, CANCEL_MS = 5000, CLOSE_MS = 1000, LEAVE_MS = 5000, GRACE_MS = 10000, DRAIN_MS = 3000
+const HEARTBEAT_SECONDS = 10, SILENCE_MS = 6 * HEARTBEAT_SECONDS * 1000, FULL = ['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE']
 const ALWAYS = ['PATH', 'HOME', 'LANG', 'TZ', 'TMPDIR'], read = (file) => JSON.parse(fs.readFileSync(file, 'utf8'))
 const names = ['executor', 'blueprint', 'prompt', 'project-dir', 'config', 'timeout', 'idle']
 const { values: args } = util.parseArgs({ options: Object.fromEntries(names.map((name) => [name, { type: 'string' }])) })
@@ -86,13 +87,12 @@ class Relay {
 }
 
 const end = (child, signal) => { try { process.kill(-child.pid, signal) } catch { /* nobody is left */ } }
-
 const start = (argv, variables, stdin) => new Promise((resolve, reject) => {
   const env = Object.fromEntries(variables.filter((name) => name in process.env).map((name) => [name, process.env[name]]))
   const child = spawn(args.executor, argv, { cwd: folder, env, detached: true, stdio: [stdin, 'pipe', 'pipe'] })
-  const kind = (code) => (['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'].includes(code) ? 'resource_exhausted' : 'executor_not_found')
   child.once('spawn', () => resolve(child))
-  child.once('error', (error) => reject(new Ending(kind(error.code), error.message, { side_effects: 'none' })))
+  const kindOf = ({ code }) => (FULL.includes(code) ? 'resource_exhausted' : 'executor_not_found')
+  child.once('error', (error) => reject(new Ending(kindOf(error), error.message, { side_effects: 'none' })))
 })
 
 /** Returns how a process left, once its group is gone and its output is read or has had its time. */
@@ -160,7 +160,9 @@ class Attempt {
     if (!this.theirs && type !== 'run_started') this.relay.report(`${type} before run_started`)
     if (event.seq !== this.theirs + 1) this.relay.report(`seq ${event.seq} after ${this.theirs}`)
     this.theirs = event.seq
-    if (type !== 'heartbeat' && type !== 'log') this.progress = Date.now()
+    this.heard = Date.now()
+    if (type === 'heartbeat') this.hasHeartbeats = true
+    else if (type !== 'log') this.progress = this.heard
     this.hasTerminal = type === 'result' || type === 'failure'
     if (type === 'session_bound') this.session = event.executor_session_id
     if (this.hasTerminal) this.stop('ended')
@@ -176,6 +178,7 @@ class Attempt {
     const now = Date.now(), isAsking = [...this.relay.requests.values()].includes(true)
     if (!this.theirs && now > this.begun + START_MS) this.stop('executor_start_timeout')
     if (now > this.deadline) this.stop('deadline_exceeded')
+    if (this.hasHeartbeats && now > this.heard + SILENCE_MS) this.stop('executor_stalled', true)
     if (now > this.progress + Number(args.idle ?? Infinity) * 1000 && !isAsking) this.stop('executor_stalled')
     if (this.steps.length && now >= this.nextStep) {
       const [act, wait] = this.steps.shift()
@@ -184,15 +187,13 @@ class Attempt {
     }
   }
 
-  stop(reason) {
+  stop(reason, isSilent = false) {
     if (this.reason) return
     const isOver = reason === 'ended' || reason === 'closed stdout', { stdin } = this.child
     const send = (signal) => [() => { this.signal = signal; end(this.child, signal) }, signal === 'SIGTERM' ? GRACE_MS : LEAVE_MS]
     const ask = [() => stdin.write('{"type":"cancel"}\n'), CANCEL_MS], close = [() => stdin.end(), isOver ? LEAVE_MS : CLOSE_MS]
-    const first = reason === 'executor_start_timeout' ? [] : this.description.capabilities?.cancel && !isOver ? [ask, close] : [close]
-    this.steps = [...first, send('SIGTERM'), send('SIGKILL')]
-    this.nextStep = 0
-    this.reason = reason
+    const first = reason === 'executor_start_timeout' ? [] : this.description.capabilities?.cancel && !isOver && !isSilent ? [ask, close] : [close]
+    Object.assign(this, { reason, steps: [...first, send('SIGTERM'), send('SIGKILL')], nextStep: 0 })
   }
 
   /** Returns the reason why there is no terminal event (AOX-243). */
@@ -233,8 +234,8 @@ async function perform(relay, blueprint, config) {
   relay.secrets = (description.secrets ?? []).flatMap((name) => protocol.formsOf(process.env[name] ?? ''))
   relay.version = protocol.versionFor(description)
   protocol.checkAgainst(description, blueprint, contract, config)
-  const said = protocol.requestOf(blueprint, parameters, contract), control = { stdin: 'open' }
-  let invocation = { schema_version: relay.version, mode: 'start', ...order, ...said, control }
+  const said = protocol.requestOf(blueprint, parameters, contract), control = { stdin: 'open' }, limits = { heartbeat_interval_seconds: HEARTBEAT_SECONDS }
+  let invocation = { schema_version: relay.version, mode: 'start', ...order, ...said, control, limits }
   while (invocation) {
     current = new Attempt(relay, description, contract, deadline)
     await current.perform(invocation)
