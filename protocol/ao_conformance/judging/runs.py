@@ -212,14 +212,17 @@ def _judge_messages(run: Sequence[Event]) -> Iterator[Finding]:
                 yield event.breaks("AOX-083", "a message_id of its own", f"{name!r} for the second time")
             whole.add(name)
     pieces: dict[object, str] = {}
+    told: set[object] = set()
     for event in run if run[-1].type == "result" else ():
         name = event.document.get("message_id")
         if event.type == "message_delta":
             pieces[name] = pieces.get(name, "") + _all_text(event)
-            if name not in whole:
-                yield event.breaks("AOX-079", "the whole message behind its deltas", f"none for {name!r}")
+            if name not in whole or name in told:
+                found = f"{'a piece behind' if name in told else 'none for'} {name!r}"
+                yield event.breaks("AOX-079", "the whole message behind its deltas", found)
                 return
-        elif event.type == "message" and len(pieces.get(name, "")) > len(_all_text(event)) and _is_plain(event, run):
+        told.update([name] if event.type == "message" else [])
+        if event.type == "message" and len(pieces.get(name, "")) > len(_all_text(event)) and _is_plain(event, run):
             found = f"{len(pieces[name])} characters in its deltas, {len(_all_text(event))} in {name!r}"
             yield event.breaks("AOX-079", "the whole message behind its deltas", found)
 

@@ -16,7 +16,7 @@ OPTIONS = {
         "extract_json": {"type": "boolean"},
         "strict_json_only": {"type": "boolean"},
         "validation_mode": {"enum": ["strict", "lenient"]},
-        "strategy": {"enum": ["system_prompt", "prompt", "extract", "native", "tool", "auto"]},
+        "strategy": {"type": "string", "minLength": 1},
     },
     "additionalProperties": False,
 }
