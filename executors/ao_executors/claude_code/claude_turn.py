@@ -232,9 +232,9 @@ def _what_allows(tool: str, tool_input: Any, denial: Mapping[str, Any], settings
         where = f"disallowed_tools ({', '.join(rules)})" if rules else "the settings files of the CLI"
         return f"a rule denies it: take it out of {where}"
     if mode == "plan":
-        return f"permission_mode plan changes nothing: use --permission-mode dontAsk and --allow {tool}"
+        return f"permission_mode plan changes nothing: use --access read and --allow {tool} in its place"
     if tool in settings.get("allowed_tools", ()):
-        return f"{tool} is allowed, but not this: the CLI protects it except with --permission-mode bypassPermissions"
+        return f"{tool} is allowed, but not this: the CLI protects it except with --access all"
     given, rule = tool_input if isinstance(tool_input, dict) else {}, tool
     if tool == "Bash" and (command := _PLAIN_COMMAND.fullmatch(str(given.get("command")))):
         rule = f"Bash({command[1]} *)"

@@ -309,7 +309,6 @@ SETTING_OPTIONS: Final = {
     "access": "--access",
     "allowed_tools": "--allow-tool",
     "additional_folders": "--add-folder",
-    "permission_mode": "--permission-mode",
 }
 """The options of `setting_options` by the field of the executor's configuration that they set."""
 setting_options: Final = together(
@@ -341,9 +340,6 @@ setting_options: Final = together(
         multiple=True,
         type=click.Path(exists=True, file_okay=False, resolve_path=True),
         help="Folder beside --project-dir in which the agent may work. Repeatable.",
-    ),
-    click.option(
-        "--permission-mode", metavar="MODE", help="What the agent may do unasked: permission_mode of the executor."
     ),
     click.option(
         "--set",

@@ -70,13 +70,13 @@ def test_a_page_is_allowed_by_its_host(start_claude: StartClaude) -> None:
         pytest.param(
             call("Write", file_path="note", content="x"),
             {"permission_mode": "plan"},
-            "permission_mode plan changes nothing: use --permission-mode dontAsk and --allow Write",
+            "permission_mode plan changes nothing: use --access read and --allow Write in its place",
             id="while planning",
         ),
         pytest.param(
             call("Write", file_path=".git/config", content="x"),
             {"allowed_tools": ["Write"]},
-            "Write is allowed, but not this: the CLI protects it except with --permission-mode bypassPermissions",
+            "Write is allowed, but not this: the CLI protects it except with --access all",
             id="protected",
         ),
     ],

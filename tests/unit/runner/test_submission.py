@@ -98,7 +98,6 @@ TERMS: dict[str, Any] = {
     "requeue": True,
     "parent_session_id": "ses_parent",
     "execution_mode": "async_poll",
-    "attachments": ({"name": "a.txt", "media_type": "text/plain", "data": "YQ=="},),
 }
 
 

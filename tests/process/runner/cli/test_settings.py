@@ -1,4 +1,4 @@
-"""`--set`, `--permission-mode` and the options of common settings: the executor's configuration on the command line."""
+"""`--set` and the options of common settings: the executor's configuration on the command line."""
 
 import json
 import sys
@@ -58,7 +58,6 @@ def configurable(ao: Ao) -> Ao:
     ("options", "config"),
     [
         pytest.param(["--model", "opus"], {"model": "opus"}, id="model"),
-        pytest.param(["--permission-mode", "ask"], {"permission_mode": "ask"}, id="permission mode"),
         pytest.param(
             ["--allow", "Write", "--allow", "Bash(git *)", "--allow", "Write"],
             {"allowed_tools": ["Write", "Bash(git *)"]},
@@ -113,7 +112,7 @@ def test_what_the_options_go_into_is_kept(configurable: Ao) -> None:
         pytest.param(["--set", "turns=0"], "turns: 0 is", id="a wrong value"),
         pytest.param(["--config", "turns.json"], "turns: 0 is", id="a wrong value in a file"),
         pytest.param(["--model", ""], "model: '' ", id="an empty text"),
-        pytest.param(["--permission-mode", "yolo"], "permission_mode: 'yolo' is not one of", id="an unknown mode"),
+        pytest.param(["--set", "permission_mode=yolo"], "permission_mode: 'yolo' is not one of", id="an unknown mode"),
     ],
 )
 def test_a_run_whose_configuration_the_executor_does_not_take_is_refused(
@@ -144,7 +143,6 @@ def test_a_setting_without_a_name_or_a_value_is_a_usage_error(pair: str, configu
         (["--allow-tool", "x"], "allowed_tools"),
         (["--allow", "x"], "allowed_tools"),
         (["--add-folder", "."], "additional_folders"),
-        (["--permission-mode", "x"], "permission_mode"),
     ],
 )
 def test_an_option_needs_an_executor_with_that_setting(ao: Ao, command: str, options: list[str], name: str) -> None:
