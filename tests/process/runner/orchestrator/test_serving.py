@@ -40,7 +40,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], list[str]]] = {
 """Read from `tools/list` of the existing runner."""
 OF_A_RUN = {
     "output_schema", "output_schema_name", "output_schema_options", "no_schema", "keep_rejected", "timeout_seconds",
-    "labels", "metadata",
+    "labels", "metadata", "attachments",
 }  # fmt: skip
 ADDED: dict[str, tuple[set[str], list[str]]] = {
     "start_agent_session": (OF_A_RUN, []),
