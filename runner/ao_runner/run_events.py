@@ -1,12 +1,17 @@
 """Identities of runs and events, and events on their way through the runner: parsed only on demand."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
 from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, body_from_document, event_from_document
-from ao_protocol.framing import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, encode_line, fits_in_events
+from ao_protocol.framing import (
+    MAX_IDENTIFIER_BYTES,
+    MAX_IDENTIFIER_CHARACTERS,
+    decode_object,
+    encode_line,
+    fits_in_events,
+)
 from ao_protocol.wire import JsonObject
 
 NOT_DESCRIBED: Final = "unknown"
@@ -50,9 +55,8 @@ class Relayed:
 
     @property
     def document(self) -> JsonObject:
-        """The content of the line, parsed at each access."""
-        document: JsonObject = json.loads(self.line)
-        return document
+        """The content of the line, parsed at each access, with U+FFFD for half of a surrogate pair (AOX-032)."""
+        return decode_object(self.line)
 
     @property
     def body(self) -> Body:

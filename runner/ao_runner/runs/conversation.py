@@ -24,15 +24,7 @@ from ao_protocol.events import (
     UsageFigures,
     check_event,
 )
-from ao_protocol.framing import (
-    SURROGATE_ESCAPE,
-    EndedMidLine,
-    LineSplitter,
-    LineTooLong,
-    NotIJson,
-    decode_object,
-    encode_line,
-)
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
 from ao_protocol.lifecycle import (
     EventOutOfOrder,
     InputNotPaired,
@@ -247,9 +239,7 @@ class Conversation:
         following, tools = self._lifecycle.last_seq + 1, self._lifecycle.open_tools
         whole = complete_event(document, self._known, seq=following, timestamp=now, open_tools=tools)
         check_event(whole)
-        # Half a surrogate pair was replaced in the document (AOX-032), so the line is not passed on as it is.
-        is_same = whole is document and not (b"\\u" in line and SURROGATE_ESCAPE.search(line.decode()))
-        return whole, line if is_same else encode_line(whole).rstrip(b"\n")
+        return (whole, line if whole is document else encode_line(whole).rstrip(b"\n"))
 
     def _check(self, event: JsonObject) -> tuple[str, bool] | None:
         """Return the problem of an event and whether the event can still be relayed, or None if it has no problem."""

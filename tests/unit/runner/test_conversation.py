@@ -421,7 +421,7 @@ def test_where_a_damaged_stream_is_cut_makes_no_difference(
 
 
 @pytest.mark.parametrize("before", [STARTED, b""], ids=["in order", "renumbered"])
-def test_half_a_surrogate_pair_goes_out_replaced(before: bytes) -> None:
+def test_half_a_surrogate_pair_is_read_as_replaced(before: bytes) -> None:
     damaged = delta(2, "a").replace(b'"message_id": "', b'"message_id": "\\ud800')
     relayed = relay(before + damaged)
 
