@@ -12,7 +12,7 @@ import pytest
 from ao_conformance.reports.overview import headline
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
-from ao_conformance.verdict import SuiteResult, Verdict
+from ao_conformance.verdict import Reason, SuiteResult, Verdict
 from tests.mounting import UNSHARED, require_mounts
 from tests.process.executors.driver import installed, wait_until
 
@@ -314,3 +314,35 @@ def test_what_an_executor_has_mounted_in_its_folder_is_left_and_named(tmp_path: 
 
     assert treasure.exists()
     assert "here': it is on another mount; remove it by hand" in called.stderr
+
+
+def test_an_executor_that_hangs_behind_its_result_is_not_played_on(tmp_path: Path) -> None:
+    hanging = script(tmp_path, f'{ECHO} "$@" || exit\n[ "$1" = describe ] || sleep 1000')
+    vectors = [vector.id for vector in load_process_vectors() if vector.level == "core"]
+
+    result = play(hanging, *vectors, level="core")
+
+    unplayed = [vector.id for vector in result.vectors if vector.reason == Reason.HANGS]
+    assert (broken(result), len(unplayed) > len(vectors) / 2) == ({"AOX-193"}, True)
+    assert "since the executor hung" in headline(result)
+
+
+def test_a_describe_that_hangs_is_the_one_thing_that_is_told(tmp_path: Path) -> None:
+    plan = Plan(
+        command=(script(tmp_path, "sleep 1000"),),
+        level="core",
+        vectors=[vector for vector in load_process_vectors() if vector.id in {"describe", "start", "noise"}],
+        patience_seconds=1.0,
+    )
+
+    told = {vector.id: (vector.verdict, vector.reason) for vector in run_suite(plan).vectors}
+
+    assert told["describe"] == (Verdict.FAIL, "")
+    assert told["start"] == told["noise"] == (Verdict.NEVER_EXERCISED, Reason.HANGS)
+
+
+def test_an_executor_that_knows_one_run_by_its_name_has_no_other(tmp_path: Path) -> None:
+    by_name = f"""case $line in *'"run_1"'*) printf '%s\\n' "$line" | {ECHO};; esac"""
+    knowing = script(tmp_path, f'[ "$1" = describe ] && exec {ECHO} describe\nread -r line\n{by_name}')
+
+    assert [vector.verdict for vector in play(knowing, "start").vectors] == [Verdict.FAIL]
