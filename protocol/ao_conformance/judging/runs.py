@@ -222,8 +222,9 @@ def _judge_messages(run: Sequence[Event]) -> Iterator[Finding]:
                 yield event.breaks("AOX-079", "the whole message behind its deltas", found)
                 return
         told.update([name] if event.type == "message" else [])
-        if event.type == "message" and len(pieces.get(name, "")) > len(_all_text(event)) and _is_plain(event, run):
-            found = f"{len(pieces[name])} characters in its deltas, {len(_all_text(event))} in {name!r}"
+        told_in_pieces = pieces.get(name, "").strip()
+        if event.type == "message" and len(told_in_pieces) > len(_all_text(event)) and _is_plain(event, run):
+            found = f"{len(told_in_pieces)} characters in its deltas, {len(_all_text(event))} in {name!r}"
             yield event.breaks("AOX-079", "the whole message behind its deltas", found)
 
 
