@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from ao_protocol.events import Body, Message, MessageDelta, Terminal, ToolFinished, Usage
 from ao_protocol.message_content import reasoning_of, text_of
+from ao_protocol.short_text import keep_end
 from ao_runner.cli.printing import plain_text
 
 if TYPE_CHECKING:
@@ -100,11 +101,10 @@ def _end_of(text: str, label: str, columns: int) -> str:
     """Return the last line of a text behind a label, in so many columns; empty if the text is blank."""
     from rich.cells import cell_len
 
-    room = columns - len(label)
-    end = text.rstrip().rpartition("\n")[2].replace("\t", " ")[-room - 1 :]
-    while cell_len(end) > room:
-        end = f"…{end[2:]}"
-    return end and label + end
+    end, most = text.rstrip().rpartition("\n")[2].replace("\t", " "), columns - len(label)
+    while most > 1 and cell_len(label + keep_end(end, most)) > columns:  # of wide characters fewer have room
+        most -= 1
+    return end and label + keep_end(end, most)
 
 
 def _last_of(lines: list[str], most: int) -> list[str]:
