@@ -361,7 +361,9 @@ class PriorProcesses:
             self._await(prior, process)
             if self.is_stuck:
                 return
-            missing = [wanted for wanted in prior.tells if not count_of_type(process.lines, wanted)]
+            # A call of a tool that the executor does not have has failed, and nothing follows from it.
+            lines = [line for line in process.lines if member(line.raw, "status") != "failed"]
+            missing = [wanted for wanted in prior.tells if not count_of_type(lines, wanted)]
             self.unreached.extend(f"event:{wanted} of the process before" for wanted in missing)
             if self.session is None or prior.invocation.get("mode") == "resume":
                 self.session = _bound_session(process) or self.session

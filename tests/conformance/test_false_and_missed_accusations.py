@@ -75,7 +75,7 @@ def test_an_executor_without_tools_is_not_asked_for_what_a_tool_said(tmp_path: P
 
     (played,) = run_suite(Plan(command=(str(toolless / EXECUTABLE),), vectors=vectors)).vectors
 
-    assert played.verdict is Verdict.NOT_APPLICABLE
+    assert played.verdict is Verdict.NEVER_EXERCISED
 
 
 @pytest.fixture

@@ -190,10 +190,10 @@ def test_a_resume_is_never_exercised_where_no_command_resumes() -> None:
     assert result.vectors[0].verdict is Verdict.NEVER_EXERCISED
 
 
-def test_files_are_not_applicable_where_no_words_attach_one() -> None:
+def test_files_are_never_exercised_where_no_words_attach_one() -> None:
     result = run_runner_suite(RunnerPlan(("true", *PLAIN), named("runner-attaches-files")))
 
-    assert result.vectors[0].verdict is Verdict.NOT_APPLICABLE
+    assert result.vectors[0].verdict is Verdict.NEVER_EXERCISED
     assert "--attach" in result.vectors[0].reason
 
 

@@ -113,11 +113,12 @@ def test_reviewers_that_write_in_two_forms_are_put_together(ao: Ao) -> None:
 
 
 def test_every_example_is_a_valid_blueprint_with_a_model_script(ao: Ao) -> None:
-    folders = sorted(path for path in EXAMPLES.iterdir() if path.is_dir() and path.name not in {"profiles", "temporal"})
+    folders = sorted(path for path in EXAMPLES.iterdir() if any(path.glob("blueprint.*")))
     assert [path.name for path in folders] == [
         "content-writer",
         "echo",
         "file-finder",
+        "invoice",
         "pr-reviewer",
         "release-notes",
         "security-sentinel",

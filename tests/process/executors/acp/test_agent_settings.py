@@ -145,9 +145,10 @@ def test_additional_folders_are_given_to_the_session_or_refused(tmp_path: Path, 
 def attached(folder: Path, *media_types: str) -> dict[str, Any]:
     """Return the fields of an invocation with an attachment of each type, the first of them in a file."""
     (folder / "file").write_bytes(BYTES)
-    data = base64.b64encode(BYTES).decode()
-    places = [{"path": str(folder / "file")}, *({"data": data} for _ in media_types)]
-    named = zip(media_types, places, strict=False)
+    contents = [b"text" if media_type == "text/plain" else BYTES for media_type in media_types]
+    data = [{"data": base64.b64encode(content).decode()} for content in contents]
+    places = [{"path": str(folder / "file")}, *data[1:]]
+    named = zip(media_types, places, strict=True)
     attachments = [{"name": "a b", "media_type": media_type, **place} for media_type, place in named]
     return {"attachments": attachments, "requires": ["attachments"]}
 

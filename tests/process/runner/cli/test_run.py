@@ -121,13 +121,13 @@ def test_parameters_are_text_unless_the_schema_says_otherwise(ao: Ao) -> None:
 
 
 def test_configuration_project_and_time_reach_the_executor(ao: Ao) -> None:
-    ao.write("config.yaml", "model: small\n")
+    ao.write("config.yaml", "size: small\n")
     (ao.folder / "work").mkdir()
 
     options = ["--config", "config.yaml", "--project-dir", "work", "--timeout", "90"]
     called = ao("run", "agent.yaml", "-p", "x", "--executor", miniature("shows_its_invocation"), *options)
 
-    assert called.document["executor_config"] == {"model": "small"}
+    assert called.document["executor_config"] == {"size": "small"}
     assert called.document["project_dir"] == str(ao.folder / "work")
     assert called.document["limits"]["timeout_seconds"] == 90
 
