@@ -221,19 +221,28 @@ def mistake(vector: Document, answer: Document) -> tuple[str, str] | None:
         elif name not in answer:
             return f"{name} is {short(expected)}", f"no {name}"
         elif name in AS_PATHS:
-            if not isinstance(found, list) or not _are_paths(expected, set(map(str, found))):
+            given = set(map(str, found)) if isinstance(found, list) else set()
+            if not are_paths(expected, given, or_inside=vector.get("or_inside", False)):
                 return f"{name} is {short(expected)}", f"{name} is {short(found)}"
         elif (other := difference(expected, found, name, exact=name not in WITH_WORDS)) is not None:
             return f"{name} is {short(expected)}", other
     return None
 
 
-def _are_paths(expected: Collection[str], found: Set[str]) -> bool:
-    """Return whether all expected paths were found, and besides only those of values that contain one of them."""
-    others = found - set(expected)
+def are_paths(expected: Collection[str], found: Set[str], *, or_inside: bool = False) -> bool:
+    """Return whether all expected paths were found, and besides only those of values that contain one of them.
+
+    With `or_inside` the path of a field in the object counts as that of the object (SPEC 6.3).
+    """
+    if or_inside:
+        found = {next((path for path in expected if _contains(path, other)), other) for other in found}
     return found >= set(expected) and all(
-        any(path.startswith((f"{other}.", f"{other}[")) for path in expected) for other in others
+        any(_contains(other, path) for path in expected) for other in found - set(expected)
     )
+
+
+def _contains(path: str, inner: str) -> bool:
+    return inner.startswith((f"{path}.", f"{path}["))
 
 
 @dataclass(frozen=True, slots=True)

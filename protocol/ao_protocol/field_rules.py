@@ -38,7 +38,7 @@ OF_A_RESULT: Final[dict[str, Any]] = {
 }
 """A result has a text or data. Data may be null if a contract says so, which `output` shows."""
 OF_A_FAILURE: Final[dict[str, Any]] = {
-    "if": {"properties": {"status": {"const": "cancelled"}}},
+    "if": {"required": ["status"], "properties": {"status": {"const": "cancelled"}}},
     "then": {"properties": {"error": {"type": "object", "properties": {"type": {"const": "cancelled"}}}}},
     "else": {"properties": {"error": {"type": "object", "properties": {"type": {"not": {"const": "cancelled"}}}}}},
 }
