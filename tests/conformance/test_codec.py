@@ -49,7 +49,7 @@ def test_each_field_of_a_vector_is_asked_or_compared_but_never_both(kind: str) -
     used = {name for question in QUESTIONS if question.kind == kind for name in question.source}
     form = FORMS[kind]
 
-    assert used - {"id", "title", "requirements", "kind", "speaks"} == {*form.asked, *form.answered}
+    assert used - {"id", "title", "requirements", "kind", "speaks", "or_inside"} == {*form.asked, *form.answered}
     assert not {*form.asked} & {*form.answered}
 
 

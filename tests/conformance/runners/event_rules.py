@@ -74,6 +74,8 @@ class EventRules:
         self.seq = 0
         self.their_seq = 0
         self.open_tools: dict[str, str] = {}
+        self.parents: dict[str, str | None] = {}
+        """The call that each open one is a part of."""
         self.requests: dict[str, bool] = {}
         """Whether each request is open."""
         self.waiting: list[Document] = []
@@ -89,6 +91,7 @@ class EventRules:
             kind == "tool_started" and call in self.open_tools
         ):
             raise Closed(f"tool call {call} is not paired")
+        self._check_parent(kind, event)
         self._check_request(kind, event)
         if kind != "run_started" and not self.has_started:
             self.waiting.append(self._log(f"{kind} came before run_started"))
@@ -99,8 +102,10 @@ class EventRules:
             yield from self._begin()
         if kind == "tool_started":
             self.open_tools[str(call)] = event["tool_name"]
+            self.parents[str(call)] = event.get("parent_tool_call_id")
         elif kind == "tool_finished":
             del self.open_tools[str(call)]
+            del self.parents[str(call)]
         elif kind in {"input_requested", "input_resolved"}:
             self.requests[event["request_id"]] = kind == "input_requested"
         elif kind in {"result", "failure"}:
@@ -137,6 +142,13 @@ class EventRules:
             raise Closed("an event of another run")
         self.is_unnamed = found == (None, None)
 
+    def _check_parent(self, kind: str, event: Document) -> None:
+        parent = event.get("parent_tool_call_id")
+        if parent is not None and kind != "tool_finished" and parent not in self.open_tools:
+            raise Closed(f"a part of {parent}, which is not open")
+        if kind == "tool_finished" and event["tool_call_id"] in self.parents.values():
+            raise Closed(f"a part of {event['tool_call_id']} is open")
+
     def _check_request(self, kind: str, event: Document) -> None:
         is_known, is_open = event.get("request_id") in self.requests, self.requests.get(event.get("request_id", ""))
         if (kind == "input_requested" and is_known) or (kind == "input_resolved" and not is_open):
@@ -156,7 +168,7 @@ class EventRules:
         self.requests = {}
 
     def _close_tools(self) -> Iterator[Document]:
-        for call, name in self.open_tools.items():
+        for call, name in reversed(self.open_tools.items()):  # a part before its call
             yield self._numbered(
                 {"event_type": "tool_finished", "tool_call_id": call, "tool_name": name, "status": "cancelled"}
             )
