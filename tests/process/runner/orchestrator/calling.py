@@ -42,7 +42,8 @@ async def hosted(
 @asynccontextmanager
 async def client_at(url: str, headers: Mapping[str, str] = NO_HEADERS) -> AsyncIterator[ClientSession]:
     async with (
-        httpx2.AsyncClient(headers=headers, verify=False) as http,  # there is no TLS on the loopback
+        # There is no TLS on the loopback; a server on a busy machine may be slow to start a thread.
+        httpx2.AsyncClient(headers=headers, verify=False, timeout=100) as http,
         streamable_http_client(url, http_client=http) as streams,
         ClientSession(streams[0], streams[1]) as session,
     ):
