@@ -366,10 +366,12 @@ def label_option(help_text: str) -> Decorator:
 
 def _attached(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> "tuple[JsonObject, ...]":
     """Return files as attachments with absolute paths. `FILE:TYPE` names the media type, unless it is a file itself."""
+    if not given:
+        return ()
+    from ao_runner.runs.attaching import MediaTypeUnknown, attachment_of
+
     found = []
     for text in given:
-        from ao_runner.runs.attaching import MediaTypeUnknown, attachment_of
-
         typed = None if Path(text).exists() else re.fullmatch("(.+):([^:/]+/[^:/]+)", text)
         file = EXISTING_FILE.convert(typed[1] if typed else text, option, context)
         try:

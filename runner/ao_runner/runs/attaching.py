@@ -26,6 +26,12 @@ class MediaTypeUnknown(RunnerError):
         return f"the suffix of {self.file} says no media type; name it: --attach {self.file}:TYPE, or an Attachment"
 
 
+def guessed_type(name: str) -> str | None:
+    """Return the media type that the suffix of a file says; None if it says none, or that the file is compressed."""
+    guessed, encoding = mimetypes.guess_type(name, strict=False)
+    return guessed if encoding is None else None
+
+
 def attachment_of(file: Path, media_type: str | None = None) -> Attachment:
     """Return the attachment with the path of a file.
 
@@ -36,8 +42,7 @@ def attachment_of(file: Path, media_type: str | None = None) -> Attachment:
     Raises:
         MediaTypeUnknown: The suffix says none, or the given one has another form.
     """
-    guessed, encoding = mimetypes.guess_type(file.name, strict=False)
-    found = media_type or (guessed if encoding is None else None)
+    found = media_type or guessed_type(file.name)
     if found is None:
         raise MediaTypeUnknown(file)
     try:

@@ -1,12 +1,12 @@
 """Forms with files: their texts, and the files as attachments of a run."""
 
 import base64
-import mimetypes
 
 from fastapi import Request
 from starlette.datastructures import UploadFile
 
 from ao_protocol.wire import JsonObject
+from ao_runner.runs.attaching import guessed_type
 from ao_server.gate import MAX_BODY_BYTES
 
 ATTACHED = "attachments"
@@ -22,6 +22,5 @@ async def read_form(request: Request) -> tuple[dict[str, str], list[JsonObject]]
 
 
 def _attachment(name: str, media_type: str | None, content: bytes) -> JsonObject:
-    guessed = mimetypes.guess_type(name, strict=False)[0] or ""
-    told = (media_type or guessed).partition(";")[0].strip().lower()
+    told = (media_type or guessed_type(name) or "").partition(";")[0].strip().lower()
     return {"name": name, "media_type": told, "data": base64.b64encode(content).decode()}
