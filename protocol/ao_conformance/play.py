@@ -16,13 +16,11 @@ from ao_conformance.driver.transcript import Transcript, count_of_type, is_termi
 from ao_conformance.driver.watches import SocketWatch, WatchedAddress, WatchedFile
 from ao_conformance.model_stand_in import StandIn, find_wrong_prompt, stand_in, wanted_prompt
 from ao_conformance.placeholders import Placeholders, input_chunks, invocation_in
-from ao_conformance.play_result import PlayResult
+from ao_conformance.play_result import DESCRIBE_SECONDS, PlayResult
 from ao_conformance.surroundings import IDLE_LOOKS, Surroundings, hermetic_command, observe, snapshot, wait_until_idle
 from ao_conformance.vectors import Action, Prior, ProcessVector
 from ao_protocol.framing import encode_line
 
-DESCRIBE_SECONDS: Final = 1.2
-"""A description that took longer is measured again. SPEC 7 allows a second; the rest is for starting and reading."""
 REFERENCE: Final = (sys.executable, "-I", "-S", "-c", "for _ in range(2_000_000): pass")
 """A process with a fixed amount of work, which shows how much the machine delays one."""
 REFERENCE_CPU_SECONDS: Final = 0.2

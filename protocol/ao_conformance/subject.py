@@ -87,7 +87,7 @@ class Subject:
         return [name for name in said if isinstance(name, str)] if isinstance(said, list) else []
 
     @property
-    def settings(self) -> Collection[str]:
+    def _settings(self) -> Collection[str]:
         """The names in `properties` of the `config_schema`."""
         schema = self.description.get("config_schema")
         said = schema.get("properties") if isinstance(schema, Mapping) else None
@@ -118,9 +118,7 @@ class Subject:
             return self.model_kind is not None
         name, _, part = capability.partition(".")
         if name == "executor_config":
-            schema = self.description.get("config_schema")
-            properties = schema.get("properties") if isinstance(schema, Mapping) else None
-            return isinstance(properties, Mapping) and part in properties
+            return part in self._settings
         capabilities = self.description.get("capabilities", {})
         said = capabilities.get(name) if isinstance(capabilities, Mapping) else None
         if not part:

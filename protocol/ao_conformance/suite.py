@@ -17,9 +17,8 @@ from ao_conformance.judging.judge import judge, judged_in
 from ao_conformance.masking import redactor_of
 from ao_conformance.model_stand_in import ECHO, LINGER, NoModel, echoed, wanted_prompt
 from ao_conformance.placeholders import CannotFill, NoSession
-from ao_conformance.play import DESCRIBE_SECONDS as SLOW_START_SECONDS
 from ao_conformance.play import play
-from ao_conformance.play_result import PlayResult
+from ao_conformance.play_result import DESCRIBE_SECONDS, PlayResult
 from ao_conformance.subject import USUAL_SHELL_TOOL, Subject
 from ao_conformance.surroundings import Surroundings
 from ao_conformance.tally import KnownFailing, SuiteRun, differ, over_all_repeats, tally, with_root_causes
@@ -35,7 +34,7 @@ from ao_conformance.verdict import (
 )
 from ao_protocol.framing import NotIJson, decode_object
 
-DESCRIBE_SECONDS: Final = 20.0
+PATIENCE_SECONDS: Final = 20.0
 """How long the suite waits for the description that it needs, whatever it says of the duration."""
 LEVELS: Final = ("core", "standard")
 PLAYED_LEVELS: Final = (*LEVELS, "capability")
@@ -140,7 +139,7 @@ def describe(plan: Plan) -> Mapping[str, Any] | None:
     with temporary_folder("ao-conformance-") as scratch:
         plain = Surroundings(Subject(plan.command, {}, environment=plan.environment)).plain_environment(scratch)
         with Process(Start([*plan.command, "describe"], scratch, plain, "closed"), Transcript()) as process:
-            process.wait_for(lambda: False, min(DESCRIBE_SECONDS, plan.patience_seconds or DESCRIBE_SECONDS))
+            process.wait_for(lambda: False, min(PATIENCE_SECONDS, plan.patience_seconds or PATIENCE_SECONDS))
             lines = process.lines
             if not lines and process.exit_code is None:
                 return None
@@ -317,7 +316,7 @@ def attempt(vector: ProcessVector, surroundings: Surroundings, seed: int, level:
     try:
         played = play(vector, surroundings, seed, feeds="core" in (vector.level, level))
         for _ in range(STARTS - 1):
-            if vector.source.get("arguments") and not played.killed and played.working_seconds > SLOW_START_SECONDS:
+            if vector.source.get("arguments") and not played.killed and played.working_seconds > DESCRIBE_SECONDS:
                 again = play(vector, surroundings, seed, feeds=True)
                 played = min(played, again, key=lambda one: one.working_seconds)
     except NoSession:
@@ -339,15 +338,13 @@ def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
     if vector.level == "standard" and level == "core":
         return Reason.ABOVE_LEVEL
     unwanted = vector.source.get("without")
-    for needed in filter(None, (vector.capability, vector.source.get("also"), unwanted and f"!{unwanted}")):
+    needs = (vector.capability, *vector.source.get("also", ()), unwanted and f"!{unwanted}")
+    for needed in filter(None, needs):
         if not subject.declares(needed):
             return f"{needed.removeprefix('!')} is {'' if needed.startswith('!') else 'not '}declared"
     spoken = vector.source.get("speaks")
     if spoken and spoken not in subject.description.get("schema_versions", []):
         return f"version {spoken} is not spoken"
-    setting = vector.source.get("setting")
-    if setting and setting not in subject.settings:
-        return f"the config_schema has no {setting}"
     agent = vector.source.get("agent")
     return f"agents of type {agent} are not served" if agent and agent not in subject.agent_types else ""
 
@@ -380,7 +377,7 @@ def shows_nothing(
     """Return the result of a play that shows nothing, for or against the executable; None if it shows something."""
     if not subject.description and not played.lines and not vector.source.get("arguments"):
         return vector.result(Verdict.NEVER_EXERCISED, Reason.NO_DESCRIPTION)
-    if played.unreached and vector.source.get("unreached") == "not_applicable" and not _has_failure(findings):
+    if played.unreached and vector.may_not_come and not _has_failure(findings):
         moment = played.unreached[0]
         never_came = vector.result(Verdict.NEVER_EXERCISED, f"the moment {moment} never came")
         return replace(never_came, unreached=moment)
@@ -397,7 +394,7 @@ def shows_nothing(
 
 def _did_not_last(vector: ProcessVector, subject: Subject, played: PlayResult, findings: Sequence[Finding]) -> bool:
     """Return whether a moment could not come because the work ended at once, which this executor may do."""
-    if vector.source.get("unreached") != "not_applicable" or subject.has_model or subject.agent_type == "procedural":
+    if not vector.may_not_come or subject.has_model or subject.agent_type == "procedural":
         return False
     took = (played.exited_at or math.inf) - played.began_at
     others = [finding for finding in findings if finding.requirement != vector.blames.get("gap")]

@@ -126,6 +126,11 @@ class ProcessVector(Vector):
         return [Prior(**prior) for prior in self.source.get("prior", [])]
 
     @property
+    def may_not_come(self) -> bool:
+        """Whether the moment of an action need not come: the vector is then never exercised."""
+        return bool(self.source.get("unreached") == "never_exercised")
+
+    @property
     def capability(self) -> str | None:
         """The capability that an executable has to declare for this vector; None if it needs none."""
         return self.source.get("capability")

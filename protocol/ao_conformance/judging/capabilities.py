@@ -8,15 +8,13 @@ from ao_conformance.judging.events import unknown_fields
 from ao_conformance.judging.output import Evidence
 from ao_conformance.judging.runs import describe_exit
 from ao_conformance.matching import difference
-from ao_conformance.play_result import PlayResult
+from ao_conformance.play_result import DESCRIBE_SECONDS, PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Lateness
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.json_path import path_to
 from ao_protocol.published import validator_for
 
-DESCRIBE_SECONDS: Final = 1.2
-"""SPEC 7 allows a second, without what the process waited for the CPU; the rest is for starting and reading."""
 CAPABILITY_OF: Final = {
     "message_delta": "streaming",
     "session_bound": "resume",

@@ -54,8 +54,8 @@ def judge_expectations(played: PlayResult, output: Output) -> list[Difference]:
     if gave_up := _gave_up(played, output):
         return [gave_up]
     if played.unreached:
-        may_be = played.vector.source.get("unreached") == "not_applicable"
-        return [_run_that_ended_otherwise(played, output) or Difference(_unreached(played, output), may_be=may_be)]
+        unreached = Difference(_unreached(played, output), may_be=played.vector.may_not_come)
+        return [_run_that_ended_otherwise(played, output) or unreached]
     attempts = [list(_differences(played, output, expected)) for expected in played.expectations]
     if not all(attempts):
         return []
@@ -82,7 +82,7 @@ def judge_remarks(played: PlayResult) -> Iterator[Finding]:
     is_echo = played.model_requests is None
     expected = "the model is asked as the vector's model_script expects"
     asked = "the agent is given what SPEC 8 says" if is_echo else expected
-    may_be = bool(played.unreached) and played.vector.source.get("unreached") == "not_applicable"
+    may_be = bool(played.unreached) and played.vector.may_not_come
     for problem in () if may_be else played.model_problems[:1]:
         part = problem.partition(".expect.")[2].partition(":")[0]
         blamed = played.vector.blames.get(f"model.{part}", played.vector.blamed("model"))
