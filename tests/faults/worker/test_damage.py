@@ -11,7 +11,8 @@ from ao_runner.run_events import RunKey
 from tests.faults.worker.working import Home, until
 
 PLACE = Path("outboxes/local/0")
-OPTIONS = ("--outbox-quota", str(4 << 20), "--lease", "600")
+OPTIONS = ("--outbox-quota", str(16 << 20), "--lease", "600")
+"""The quota has room for writes behind the first checkpoint, which `is_large` waits for."""
 
 
 FILE = "outbox.sqlite3"
@@ -64,7 +65,7 @@ def flip_a_byte_of_the_log(folder: Path) -> None:
 def test_the_runs_of_a_damaged_outbox_end_once_and_no_event_is_another(
     home: Home, damage: Callable[[Path], None], is_noticed: bool
 ) -> None:
-    runs = home.submit(2, "100000 0")
+    runs = home.submit(2, "100000000 0")
     with home.worker(*OPTIONS) as worker:
         until(lambda: all(home.flushed(run_id) > 5 for run_id in runs), "nothing was flushed")
         with home.locked():
