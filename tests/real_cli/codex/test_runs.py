@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.process.executors.driver import wait_until
 from tests.real_cli.codex.codex import KEY, agent, command
 from tests.real_cli.codex.conftest import StartCodex
 
@@ -63,11 +64,15 @@ def test_a_resume_after_a_compaction_has_its_own_usage(start_codex: StartCodex) 
 @pytest.mark.requirement("AOX-078")
 def test_a_run_that_is_cancelled_has_its_own_usage(start_codex: StartCodex) -> None:
     used = {"input_tokens": 1000, "output_tokens": 100}
-    answers = [{"text": "One.", "usage": used}, {**command("tail -f /dev/null"), "usage": used}]
+    answers = [{"text": "One.", "usage": used}, {**command("touch begun; tail -f /dev/null"), "usage": used}]
     codex = start_codex(*answers, answers[0])
-    with codex.start(control={"stdin": "open", "turns": True}) as executor:
+    turns = {"stdin": "open", "turns": True}
+    with codex.start(control=turns, executor_config={"access": "all"}) as executor:
         executor.read_run()
-        cancelled = executor.cancel_turn("run_2", "Wait.")
+        executor.write_turn("run_2", "Wait.")
+        wait_until((codex.project / "begun").exists)  # the CLI has read the whole answer
+        executor.write_line({"type": "cancel"})
+        cancelled = executor.read_run()
         executor.write_turn("run_3", "And then?")
         last = executor.read_run()
 
