@@ -360,7 +360,7 @@ class PriorProcesses:
             if self.is_stuck:
                 return
             # A call of a tool that the executor does not have has failed, and nothing follows from it.
-            lines = [line for line in process.lines if member(line.raw, "status") != "failed"]
+            lines = [line for line in process.lines if not _is_failed_call(line.raw)]
             missing = [wanted for wanted in prior.tells if not count_of_type(lines, wanted)]
             self.unreached.extend(f"event:{wanted} of the process before" for wanted in missing)
             if self.session is None or prior.invocation.get("mode") == "resume":
@@ -391,6 +391,10 @@ class PriorProcesses:
         process.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
         if process.is_over:
             self.transcript.note("note", "the process before has ended", 1)
+
+
+def _is_failed_call(line: bytes) -> bool:
+    return member(line, "event_type") == "tool_finished" and member(line, "status") == "failed"
 
 
 def _bound_session(process: Process) -> str | None:

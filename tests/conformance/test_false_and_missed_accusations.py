@@ -78,6 +78,15 @@ def test_an_executor_without_tools_is_not_asked_for_what_a_tool_said(tmp_path: P
     assert played.verdict is Verdict.NEVER_EXERCISED
 
 
+@pytest.mark.requirement("AOX-055")
+def test_an_executor_that_keeps_all_tells_what_a_later_process_is_asked_about() -> None:
+    vectors = [vector for vector in load_process_vectors() if any(prior.tells for prior in vector.priors)]
+
+    result = run_suite(Plan(command=(str(REFERENCE / EXECUTABLE),), vectors=vectors))
+
+    assert {vector.id: vector.unreached for vector in result.vectors if vector.unreached} == {}
+
+
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
     with TemporaryDirectory(dir="/tmp") as folder:
