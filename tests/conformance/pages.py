@@ -214,6 +214,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int)
     asked = parser.parse_args(arguments)
     asked.into.mkdir(parents=True, exist_ok=True)
+    index = asked.into / "README.md"
     results, is_whole = {}, True
     with tempfile.TemporaryDirectory() as folder:
         for stated in claims_that_can_be_judged(asked.names, Path(folder)):
@@ -221,12 +222,12 @@ def main(arguments: Sequence[str]) -> int:
             result = judge_claim(claim)
             (asked.into / f"{claim.name}.md").write_text(page_of(claim, result, Path(folder)), encoding="utf-8")
             results[claim.name] = result
+            before = index.read_text(encoding="utf-8") if index.is_file() else ""
+            index.write_text(index_of(results, before), encoding="utf-8")
             print(json.dumps({"name": claim.name, "verdict": result.verdict, "seconds": result.seconds}), flush=True)
             if claim.out_of_reach is not None and (new := unreached(result) - claim.out_of_reach):
                 print(f"!! {claim.name}: the moments of {', '.join(sorted(new))} never came", flush=True)
                 is_whole = False
-    index = asked.into / "README.md"
-    index.write_text(index_of(results, index.read_text(encoding="utf-8") if index.is_file() else ""), encoding="utf-8")
     return max((result.exit_code for result in results.values()), default=3) or int(not is_whole)
 
 
