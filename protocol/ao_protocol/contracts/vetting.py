@@ -176,6 +176,8 @@ class Reach(Enum):
 Applied: TypeAlias = Reach | str | int
 """A reach, or a name or an index, if the subschema applies to this member only."""
 
+_OF_A_FRAGMENT: Final = "/?:@!$&'()*+,;="
+"""What RFC 3986, 3.5, allows in a fragment besides letters. Some readers of `#/$defs/x` do not decode `%24`."""
 _MAPS: Final = frozenset({"definitions", "dependencies", "patternProperties", "properties"})
 _APPLIED: Final[dict[str, Reach | None]] = {
     **dict.fromkeys(("allOf", "anyOf", "dependencies", "else", "if", "not", "oneOf", "then"), Reach.SAME_VALUE),
@@ -230,7 +232,7 @@ class Catalogue:
         """
         for node in self.nodes.values():
             if node.target is not None:
-                node.schema["$ref"] = "#" + quote(above + node.target)
+                node.schema["$ref"] = "#" + quote(above + node.target, safe=_OF_A_FRAGMENT)
             for keyword in ("$id", "$schema", "contentEncoding", "contentMediaType"):
                 # If a reference leads to a map of schemas, these keywords are names of schemas in it.
                 if isinstance(node.schema.get(keyword), str):
