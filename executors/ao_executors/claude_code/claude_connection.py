@@ -33,11 +33,11 @@ from ao_executors.claude_code.sdk import (
 from ao_executors.claude_code.transport import NAME, ProcessTransport
 from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.conversation import Submissions
-from ao_executors.core.executor import input_required, refused
+from ao_executors.core.executor import NativeRefused, input_required, refused
 from ao_executors.core.foreign_json import UnreadableMessage, readable
 from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
 from ao_executors.vendors.provider_errors import origin_of
-from ao_protocol.contracts import NativeOutput
+from ao_protocol.contracts import NativeOutput, Strategy
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import SessionBound
 
@@ -77,6 +77,9 @@ _NOT_AS_ROOT: Final = (
     "in a container that may be lost, or use dontAsk with allowed_tools"
 )
 _REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
+_BAD_REQUEST: Final = 400
+_REFUSED_BY_API: Final = ("input_schema", "output_config", "output_format")
+"""The fields of the Messages API in which the CLI sends the schema of native output; its refusals name them."""
 
 
 @asynccontextmanager
@@ -211,6 +214,7 @@ class ClaudeConversation:
         )
         self._attachments = task.attachments
         self._retries = retries_of(task.config)
+        self._is_native = task.contract is not None and task.contract.strategy is Strategy.NATIVE
         self._is_bound = False
 
     async def ask(self, text: str) -> Answer:
@@ -319,7 +323,12 @@ class ClaudeConversation:
         if result.is_error or result.subtype != "success" or is_refused:
             told = None if result.api_error_status is None else await self._api_errors.next_words()
             api_error = "rate_limit" if is_refused else self._transcript.api_error
-            raise self._limit.explain(failure_of_result(result, api_error, told))
+            failed = failure_of_result(result, api_error, told)
+            is_of_schema = any(words in failed.message for words in _REFUSED_BY_API)
+            if self._is_native and result.api_error_status == _BAD_REQUEST and is_of_schema:
+                self._connection.is_lost = True  # another one has no schema for the API
+                raise NativeRefused(failed.message)
+            raise self._limit.explain(failed)
         if result.stop_reason == "refusal":
             raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
         # None if the model gave no structured output; then the text is validated.
@@ -374,8 +383,7 @@ def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
         return refused(ErrorType.INVALID_EXECUTOR_CONFIG, f"executor_config.permission_mode: {_NOT_AS_ROOT}", details)
     if _REFUSED_SCHEMA in told:
         reason = told.partition(_REFUSED_SCHEMA)[2].strip(" :\n")
-        message = f"the CLI does not accept this schema for native output ({reason}); use the strategy system_prompt"
-        return refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["output_schema.strategies:native"]})
+        return NativeRefused(reason)
     if not isinstance(error, CLIConnectionError | ProcessError):
         return UnreadableMessage(NAME, "a message", "a field is missing, or has another type than the SDK expects")
     is_killed = isinstance(error, ProcessError) and error.exit_code is not None and error.exit_code < 0

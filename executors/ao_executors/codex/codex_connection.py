@@ -18,7 +18,7 @@ from ao_executors.codex.codex_process import START, RetryLog
 from ao_executors.codex.codex_turn import CodexMessages, CodexTools, CodexWork
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.core import Answer, RunContext, RunFailed, Task
-from ao_executors.core.executor import lowest, refused
+from ao_executors.core.executor import NativeRefused, lowest, refused
 from ao_executors.core.foreign_json import JsonDocument, UnreadableMessage, readable, shown, text_of
 from ao_executors.core.json_rpc import AgentRefused, Peer
 from ao_executors.vendors.agent_cli import earlier_session
@@ -383,11 +383,7 @@ class CodexConversation:
         if failed.error_type is ErrorType.OUTPUT_TRUNCATED:
             return self._transcript.end("max_tokens", is_native=self._is_native)
         if self._is_native and any(words in error["message"] for words in _REFUSED_SCHEMA):
-            message = (
-                f"the provider does not take this schema as native output ({failed.message}); use another strategy"
-            )
-            missing = {"missing": ["output_schema.strategies:native"]}
-            raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, missing)
+            raise NativeRefused(failed.message)
         if any(words in error["message"] for words in _REFUSED_SUMMARY):
             failed.message += "; or set executor_config.show_reasoning to false"
         raise failed

@@ -355,6 +355,25 @@ def refused(error_type: ErrorType, message: str, details: Mapping[str, object] |
     return RunFailed(error_type, message, origin="caller", extra={"details": details} if details else None)
 
 
+class NativeRefused(RunFailed):  # the situation, as the protocol words it
+    """The provider does not take the contract's schema as native output. Nothing was done yet.
+
+    The toolkit then asks by the strategy `prompt`, in the same run, if the strategy of the run is `auto` (SPEC 9.6).
+
+    Args:
+        why: What the provider said.
+    """
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(
+            ErrorType.UNSUPPORTED_CAPABILITY,
+            f"the provider does not take this schema as native output ({why}); use another strategy",
+            origin="caller",
+            extra={"details": {"missing": ["output_schema.strategies:native"]}},
+        )
+
+
 def as_failure(refusal: "InvocationRefused") -> RunFailed:
     """Return the failure for a refusal of `ao_protocol`."""
     extra: dict[str, object] = {"validation_errors": list(refusal.validation_errors), "details": refusal.details}

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ao_executors.core.connections import Connections, PreparedConnection
 from ao_executors.core.control import ControlLines
 from ao_executors.core.emitter import Emitter, EventTooLarge
-from ao_executors.core.executor import Executor, RunFailed, RunLimits, Task, TextResult, cancelled, input_required
+from ao_executors.core.executor import (
+    Executor,
+    NativeRefused,
+    RunFailed,
+    RunLimits,
+    Task,
+    TextResult,
+    cancelled,
+    input_required,
+)
 from ao_executors.core.executor_process import ExecutorProcess, adopt_orphans
 from ao_executors.core.inputs import Inputs
 from ao_executors.core.stdio import NobodyReads
@@ -158,6 +167,19 @@ async def _perform_run(
 async def _work(process: ExecutorProcess, task: Task, connections: Connections) -> "Result | TextResult":
     if process.cancellation.reason is not None:
         raise cancelled(process.cancellation.reason)
+    try:
+        return await _perform(process.executor, task, connections)
+    except NativeRefused as refusal:
+        from ao_executors.core.task_from_invocation import without_native
+
+        asked_in_words = without_native(task, process.executor)
+        if asked_in_words is None:
+            raise
+        task.events.warn(f"the provider does not take this schema as native output, so prompt is used: {refusal.why}")
+    return await _perform(process.executor, asked_in_words, connections)
+
+
+async def _perform(executor: Executor, task: Task, connections: Connections) -> "Result | TextResult":
     # The MCP servers that `connect` starts may change something from then on (AOX-103).
     task.events.may_have_changed_something = task.limits.has_mcp_programs
     try:
@@ -166,7 +188,7 @@ async def _work(process: ExecutorProcess, task: Task, connections: Connections) 
         if failure.error_type in _BEFORE_MCP_SERVERS:
             task.events.may_have_changed_something = False
         raise
-    perform = process.executor.perform
+    perform = executor.perform
     if any(name.startswith(_HOOK_PREFIX) for name in os.environ):
         from ao_executors.core.conformance import hooked
 

@@ -3,6 +3,7 @@
 Internal. Everything here happens before a model is started or a file is touched.
 """
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,9 @@ from ao_protocol.refusals import (
     with_offered_strategy,
 )
 from ao_protocol.wire import JsonObject
+
+_refused_as_native: set[str] = set()
+"""The schemas that a provider has refused in this process, as JSON."""
 
 
 def prepare(
@@ -111,19 +115,43 @@ def prepare_turn(executor: Executor, first: Task, turn: Turn, events: Emitter) -
         refuse_unreadable_attachments(given)
     except InvocationRefused as error:
         raise as_failure(error) from error
-    text = _text(invocation, first.contract)
+    contract = first.contract
+    if contract is not None and contract.strategy is Strategy.NATIVE and _key(contract) in _refused_as_native:
+        contract = replace(contract, strategy=Strategy.PROMPT)
+    text = _text(invocation, contract)
     if events.bound_session is None:
         as_first = {"mode": first.invocation.mode, "executor_session_id": first.invocation.executor_session_id}
         invocation = invocation.model_copy(update=as_first)
     inputs = Inputs(events, is_open=first.inputs.is_open, given={})
     return replace(
         first,
+        contract=contract,
         read_invocation=lambda: invocation,
         text=text,
         attachments=tuple(given),
         events=events,
         inputs=inputs,
     )
+
+
+def without_native(task: Task, executor: Executor) -> Task | None:
+    """Return the task with the strategy `prompt`, and remember for this process that the provider refused the schema.
+
+    None if the run asks for `native`, or the executor does not have `prompt`.
+    """
+    contract, capability = task.contract, executor.describe().capabilities.output_schema
+    asked = contract_or_refusal(demand_in(task.invocation), os.environ)
+    if contract is None or asked is None or asked.strategy is not Strategy.AUTO:
+        return None
+    if not isinstance(capability, OutputSchemaCapability) or Strategy.PROMPT not in capability.strategies:
+        return None
+    _refused_as_native.add(_key(contract))
+    contract = replace(contract, strategy=Strategy.PROMPT)
+    return replace(task, contract=contract, text=_text(task.invocation, contract))
+
+
+def _key(contract: OutputContract) -> str:
+    return json.dumps(contract.format.schema, sort_keys=True) if isinstance(contract.format, JsonFormat) else ""
 
 
 def _inputs(invocation: Invocation, executor: Executor, events: Emitter) -> Inputs:
@@ -186,6 +214,8 @@ def _contract_of(invocation: Invocation, description: Description, executor: Exe
 
 def _can_be_native(contract: OutputContract, executor: Executor) -> bool:
     """Return whether the provider takes the contract's schema. What no provider takes, `with_strategy` decides."""
+    if contract.strategy is Strategy.AUTO and _key(contract) in _refused_as_native:
+        return False
     if executor.takes_native is None or contract.strategy not in {Strategy.NATIVE, Strategy.AUTO}:
         return True
     wanted = contract.format

@@ -8,6 +8,7 @@ from tests.real_cli.claude_code.claude import SEVERITY_SCHEMA
 from tests.real_cli.claude_code.conftest import StartClaude
 
 NATIVE = {"strategy": "native"}
+SAID = {"text": '{"severity": "low"}'}
 PROSE = {"text": 'MARK It is {"severity": "MARK critical"}, I think.'}
 
 
@@ -121,7 +122,21 @@ def test_a_schema_that_the_cli_refuses_all_the_same_is_told_with_what_to_do(star
 
     assert (run.error["type"], run.exit_code) == ("unsupported_capability", 64)
     assert 'unknown keyword: "components"' in run.error["message"]
-    assert "use the strategy system_prompt" in run.error["message"]
+    assert "use another strategy" in run.error["message"]
+
+
+@pytest.mark.requirement("AOX-177")
+def test_auto_asks_in_words_if_the_provider_refuses_the_schema(start_claude: StartClaude) -> None:
+    message = "tools.3.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"
+    refusal = {"status": 400, "error": {"type": "invalid_request_error", "message": message}}
+    # The CLI repeats the request without some of its beta headers, one after another.
+    claude = start_claude({**refusal, "repeat": 6, "expect": {"tool_names_include": ["StructuredOutput"]}}, SAID)
+    run = claude.run(output_schema=SEVERITY_SCHEMA, output_schema_options={"strategy": "auto"})
+
+    assert run.terminal["result_data"] == {"severity": "low"}
+    assert run.terminal["output"]["strategy"] == "prompt"
+    assert message in run.of_type("log")[0]["message"]
+    assert "StructuredOutput" not in claude.model.requests[-1].tool_names
 
 
 def test_a_session_that_was_native_can_be_resumed(start_claude: StartClaude) -> None:

@@ -25,7 +25,10 @@ def test_native_output_is_validated_and_an_answer_that_does_not_fit_is_in_no_eve
     assert run.of_type("message_delta") == []
     for number in (0, 1):
         sent = codex.sent(number)["text"]["format"]
-        assert (sent["strict"], sent["schema"]["properties"]) == (True, {"severity": {"enum": ["low", "high"]}})
+        assert (sent["strict"], sent["schema"]["properties"]) == (
+            True,
+            {"severity": {"type": "string", "enum": ["low", "high"]}},
+        )
 
 
 @pytest.mark.requirement("AOX-177")
@@ -50,3 +53,22 @@ def test_a_schema_that_the_provider_refuses_is_no_native_output(start_codex: Sta
         "unsupported_capability",
         {"missing": ["output_schema.strategies:native"]},
     )
+
+
+@pytest.mark.requirement("AOX-177")
+def test_auto_asks_in_words_if_the_provider_refuses_the_schema_and_the_process_remembers_it(
+    start_codex: StartCodex,
+) -> None:
+    told = {"type": "invalid_json_schema", "message": "Invalid schema for response_format 'codex_output_schema'"}
+    codex = start_codex({"status": 400, "error": told}, {"json": {"severity": "low"}}, {"json": {"severity": "high"}})
+    turns = {"stdin": "open", "turns": True}
+    with codex.start(output_schema=STRICT, output_schema_options={"strategy": "auto"}, control=turns) as executor:
+        first = executor.read_run()
+        executor.write_turn("run_2", "And now?")
+        second = executor.read_run()
+
+    assert [events[-1]["result_data"] for events in (first, second)] == [{"severity": "low"}, {"severity": "high"}]
+    assert [events[-1]["output"]["strategy"] for events in (first, second)] == ["prompt", "prompt"]
+    (log,) = [event for event in first if event["event_type"] == "log"]
+    assert told["message"] in log["message"]
+    assert ["format" in codex.sent(number).get("text", {}) for number in (0, 1, 2)] == [True, False, False]
