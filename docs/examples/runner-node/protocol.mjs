@@ -109,7 +109,7 @@ export function* problems(schema, value, path = '$', root = schema) {
       yield* problems(rule, one, `${path}[${at}]`, root)
     }
   } else if (type === 'object') {
-    for (const name of schema.required ?? []) if (!Object.hasOwn(value, name)) yield `${path}: '${name}' is a required property`
+    for (const name of schema.required ?? []) if (!Object.hasOwn(value, name)) yield `${path}: ${JSON.stringify(name)} is a required property`
     for (const [name, rule] of Object.entries(schema.dependencies ?? {})) {
       if (Object.hasOwn(value, name)) yield* problems(Array.isArray(rule) ? { required: rule } : rule, value, path, root)
     }

@@ -15,11 +15,12 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from ao_protocol.contracts.problems import Problem, canonical_json, listed, shown
+from ao_protocol.contracts.problems import Problem, canonical_json
 from ao_protocol.contracts.vetting import check_schema, vetted_document
 from ao_protocol.documents import Blueprint, Invocation
 from ao_protocol.errors import ErrorType
 from ao_protocol.json_path import below
+from ao_protocol.json_words import listed, shown
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -166,14 +167,14 @@ def _contradictions(chosen: Mapping[str, Any], place: str) -> Iterator[Problem]:
         yield Problem(below(place, "extract_json"), message)
     if is_strict and chosen.get("validation_mode") == ValidationMode.LENIENT:
         message = (
-            "'lenient' contradicts strict_json_only, since what it repairs is no JSON; "
+            '"lenient" contradicts strict_json_only, since what it repairs is no JSON; '
             "for a whole text that may be repaired give extract_json false"
         )
         yield Problem(below(place, "validation_mode"), message)
     if only_extracts and is_strict:
-        yield Problem(below(place, "strict_json_only"), "true contradicts strategy 'extract', which looks inside prose")
+        yield Problem(below(place, "strict_json_only"), 'true contradicts strategy "extract", which looks inside prose')
     if only_extracts and chosen.get("extract_json") is False:
-        yield Problem(below(place, "extract_json"), "false contradicts strategy 'extract', which only extracts")
+        yield Problem(below(place, "extract_json"), 'false contradicts strategy "extract", which only extracts')
 
 
 def _is_retry_count(option: object) -> bool:
@@ -186,7 +187,7 @@ def _strategy_of(name: str) -> Strategy | str:
 
 
 def _one_of(values: type[StrEnum]) -> tuple[str, Callable[[object], bool]]:
-    *others, last = [repr(str(value)) for value in values]
+    *others, last = [shown(str(value)) for value in values]
     return f"{', '.join(others)} or {last}", lambda option: isinstance(option, str) and option in set(values)
 
 
@@ -396,7 +397,7 @@ class StrategyNotOffered(ValueError):
     offered: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"strategy {str(self.wanted)!r} is not available for this contract; use {' or '.join(self.offered)}"
+        return f"strategy {shown(str(self.wanted))} is not available for this contract; use {' or '.join(self.offered)}"
 
 
 def with_strategy(

@@ -30,6 +30,8 @@ from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import OutputSummary
 from ao_protocol.extraction import NoJsonFound, Source, extract_json
+from ao_protocol.extraction.damage import place_in
+from ao_protocol.extraction.strict_json import skim_container
 from ao_protocol.json_path import ROOT
 from ao_protocol.short_text import shorten, shorten_line
 
@@ -138,7 +140,10 @@ def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> 
     except NoJsonFound as error:
         return not_assessed(str(error), contract, text)
     if extraction.source is not Source.WHOLE and (contract.strict_json_only or not contract.extract_json):
-        return not_assessed("The answer holds other text than JSON, and only JSON is wanted", contract, text)
+        at = len(text) - len(text.lstrip())
+        at = skim_container(text, at).end if text.startswith(("{", "["), at) else at
+        reason = f"The answer holds other text than JSON, and only JSON is wanted: {place_in(text, at)}"
+        return not_assessed(reason, contract, text)
     return _judged(extraction.value, contract, text, ambiguous=extraction.ambiguous, edits=extraction.edits)
 
 

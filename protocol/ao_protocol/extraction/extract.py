@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Final
 
+from ao_protocol.extraction.damage import break_in, place_in
 from ao_protocol.extraction.strict_json import (
     ANNOTATIONS,
     JsonValue,
@@ -14,6 +15,7 @@ from ao_protocol.extraction.strict_json import (
     decode_span,
     decode_whole,
     is_same_json,
+    path_of_refusal,
 )
 from ao_protocol.extraction.survey import Candidate, Candidates, FenceKind, survey
 
@@ -122,7 +124,7 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     answer = text.strip(_PADDING)
     offset = len(text) - len(text.lstrip(_PADDING))
     is_valid = validity_under(schema)
-    reader = Reader(answer, schema)
+    reader = Reader(answer, schema, text[:offset])
     whole = _choose(reader.read_whole(), is_valid)
     if whole is not None:
         return whole.extraction(offset, Source.WHOLE)
@@ -141,9 +143,13 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     if mended is not None and mended.valid:
         is_all = (mended.reading.start, mended.reading.end) == (0, len(answer))
         return mended.extraction(offset, Source.WHOLE if is_all else None)
-    if strict is not None and found.reason_of_break is not Reason.TRUNCATED:
+    is_meant = strict is not None and not any(
+        broken.end - broken.start > strict.reading.end - strict.reading.start and not broken.region.excluded
+        for broken in found.broken
+    )
+    if strict is not None and is_meant and found.reason_of_break is not Reason.TRUNCATED:
         return strict.extraction(offset)
-    raise _refusal(found, reader.obstacle)
+    raise _refusal(found, reader)
 
 
 def _is_sequence(text: str, found: Candidates) -> bool:
@@ -156,16 +162,18 @@ def _is_sequence(text: str, found: Candidates) -> bool:
     return not text[position:].strip()
 
 
-def _refusal(found: Candidates, obstacle: NoJsonFound | None) -> NoJsonFound:
-    """Return the main reason. Truncation comes first, because another attempt does not help."""
+def _refusal(found: Candidates, reader: "Reader") -> NoJsonFound:
+    """Return the main reason, with a place. Truncation comes first, because another attempt does not help."""
     if found.reason_of_break is Reason.TRUNCATED:
-        return NoJsonFound(Reason.TRUNCATED)
-    if obstacle is not None:
-        return obstacle
+        return NoJsonFound(Reason.TRUNCATED, reader.place(found.broken[-1].end if found.broken else None))
+    if reader.obstacle is not None:
+        return reader.placed(*reader.obstacle)
     if found.reason_of_break is not None:
-        return NoJsonFound(found.reason_of_break)
-    seen = found.pieces_dropped or found.values or found.broken
-    return NoJsonFound(Reason.NOT_AN_ANSWER if seen else Reason.NO_CANDIDATE)
+        return NoJsonFound(found.reason_of_break, reader.place_of_break(found))
+    seen = [*found.values, *found.broken]
+    if not seen and not found.pieces_dropped:
+        return NoJsonFound(Reason.NO_CANDIDATE, reader.place(0))
+    return NoJsonFound(Reason.NOT_AN_ANSWER, reader.place(seen[0].start if seen else 0))
 
 
 def _choose(readings: Iterable[ReadValue], is_valid: Callable[[JsonValue], bool]) -> _Choice | None:
@@ -214,12 +222,42 @@ def validity_under(schema: Mapping[str, Any] | None) -> Callable[[JsonValue], bo
 
 
 class Reader:
-    """Reads the values of one text under one schema. `obstacle` is why a well-formed value was not accepted."""
+    """Reads the values of one text under one schema.
 
-    def __init__(self, text: str, schema: Mapping[str, Any] | None) -> None:
+    `obstacle` is why a well-formed value was not accepted, and where that value begins and ends.
+    """
+
+    def __init__(self, text: str, schema: Mapping[str, Any] | None, lead: str = "") -> None:
         self._text = text
+        self._lead = lead
         self._schema = schema
-        self.obstacle: NoJsonFound | None = None
+        self.obstacle: tuple[NoJsonFound, int, int] | None = None
+
+    def place(self, at: int | None = None) -> str:
+        """Return the line and the column of a place, by default of the end, with the text around it."""
+        return place_in(self._lead + self._text, len(self._lead) + (len(self._text) if at is None else at))
+
+    def placed(self, refusal: NoJsonFound, start: int, end: int) -> NoJsonFound:
+        """Return the refusal of a value with its path and place."""
+        place = self.place(start)
+        if refusal.reason in {Reason.DUPLICATE_KEYS, Reason.NUMBER_OUT_OF_RANGE}:
+            place = f"{path_of_refusal(self._text[start:end])}, {refusal.detail}, {place}"
+        return NoJsonFound(refusal.reason, place)
+
+    def place_of_break(self, found: Candidates) -> str:
+        """Return where the broken value that was most likely meant breaks, and why."""
+        broken = max(
+            found.broken,
+            key=lambda each: (not each.region.excluded, each.region.in_answer, each.end - each.start),
+            default=None,
+        )
+        if broken is None:
+            return self.place(0)
+        if found.reason_of_break is Reason.TOO_DEEP:
+            return self.place(broken.end)
+        limit = len(self._text) if broken.region.end is None else broken.region.end
+        at, why = break_in(self._text, broken.start, broken.end, limit)
+        return f"{self.place(at)}: {why}"
 
     def read_whole(self) -> Iterator[ReadValue]:
         """Yield the value of the whole text, if it is JSON."""
@@ -235,12 +273,13 @@ class Reader:
         for candidate in candidates:
             if candidate.region.excluded:
                 continue
+            span = self._text[candidate.start : candidate.end]
             try:
-                value = decode_span(self._text[candidate.start : candidate.end])
+                value = decode_span(span)
             except NoJsonFound as error:
-                self.obstacle = error
+                self.obstacle = error, candidate.start, candidate.end
                 continue
-            if not self._is_echo(value):
+            if not self._is_echo(value, candidate.start):
                 yield ReadValue(value, self._rank(candidate), candidate.start, candidate.end)
 
     def mend_values(self, candidates: list[Candidate]) -> Iterator[ReadValue]:
@@ -261,7 +300,7 @@ class Reader:
                 tried_until = error.at
                 continue
             tried_until = mended.end
-            if not self._is_echo(mended.value):
+            if not self._is_echo(mended.value, candidate.start):
                 rank = self._rank(replace(candidate, end=mended.end))
                 yield ReadValue(mended.value, rank, candidate.start, mended.end, mended.edits)
 
@@ -288,7 +327,7 @@ class Reader:
         is_short = self._schema is None and end - start <= _LONGEST_CITATION
         return is_short and _CITATION.fullmatch(text, start, end) is not None
 
-    def _is_echo(self, value: JsonValue) -> bool:
+    def _is_echo(self, value: JsonValue, at: int = 0) -> bool:
         """Return whether a value repeats the schema, alone or as a member, or is a schema although none is requested.
 
         Annotations are ignored.
@@ -303,7 +342,7 @@ class Reader:
         repeated = [value, *(value.values() if keywords > 1 else ())]
         echo = (is_poured and not asks_for_schemas) or any(is_same_json(x, schema, as_schemas=True) for x in repeated)
         if echo:
-            self.obstacle = NoJsonFound(Reason.SCHEMA_ECHO)
+            self.obstacle = NoJsonFound(Reason.SCHEMA_ECHO), at, at
         return echo
 
 

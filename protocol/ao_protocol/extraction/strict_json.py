@@ -11,11 +11,15 @@ decoder refuses them.
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from math import isinf
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ao_protocol.json_path import ROOT, below
+from ao_protocol.json_words import shown
 
 if TYPE_CHECKING:
     import pydantic
@@ -215,9 +219,9 @@ def decode_whole(text: str) -> JsonValue:
     if text.startswith(("{", "["), start):
         skim = skim_container(text, start)
         if skim.too_deep:
-            raise NoJsonFound(Reason.TOO_DEEP, f"at character {skim.end}")
+            raise NoJsonFound(Reason.TOO_DEEP)
         if skim.still_open or text[skim.end :].strip(" \t\r\n"):
-            raise NoJsonFound(Reason.INVALID_JSON, f"at character {skim.end}")
+            raise NoJsonFound(Reason.INVALID_JSON)
     elif _ONE_SCALAR.fullmatch(text) is None:
         raise NoJsonFound(Reason.INVALID_JSON)
     return decode_span(text)
@@ -255,7 +259,7 @@ def _document(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     if len(document) != len(pairs):
         for key, value in pairs:
             if not is_same_json(document[key], value):
-                raise NoJsonFound(Reason.DUPLICATE_KEYS, repr(key[:80]))
+                raise NoJsonFound(Reason.DUPLICATE_KEYS, shown(key))
     return document
 
 
@@ -272,8 +276,38 @@ def _double(digits: str) -> float:
     return number
 
 
+def path_of_refusal(span: str) -> str:
+    """Return the path of the first value for which `decode_span` refuses a span."""
+    pending: list[tuple[str, object]] = [(ROOT, _TOLERANT.decode(span))]
+    while pending:
+        path, found = pending.pop()
+        if isinstance(found, NoJsonFound):
+            return path
+        members: list[tuple[str | int, object]] = list(enumerate(found) if isinstance(found, list) else ())
+        if isinstance(found, tuple):  # the pairs of an object
+            members, first = list(found), dict(reversed(found))
+            twice = next((key for key, value in found if repr(first[key]) != repr(value)), None)
+            if twice is not None:
+                return below(path, twice)
+        pending += [(below(path, step), member) for step, member in reversed(members)]
+    return ROOT
+
+
+def _or_refusal(parse: Callable[[str], float]) -> Callable[[str], object]:
+    def parsed(digits: str) -> object:
+        try:
+            return parse(digits)
+        except NoJsonFound as refusal:
+            return refusal
+
+    return parsed
+
+
 _QUICK: Final = json.JSONDecoder(object_pairs_hook=_document)
 _CAREFUL: Final = json.JSONDecoder(object_pairs_hook=_document, parse_int=_integer, parse_float=_double)
+_TOLERANT: Final = json.JSONDecoder(
+    object_pairs_hook=tuple, parse_int=_or_refusal(_integer), parse_float=_or_refusal(_double)
+)
 
 ANNOTATIONS: Final = frozenset(
     {"$comment", "$id", "$schema", "default", "deprecated", "description", "example", "examples", "readOnly"}

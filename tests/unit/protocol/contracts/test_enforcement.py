@@ -31,8 +31,8 @@ from ao_protocol.contracts import (
 from ao_protocol.errors import ErrorType
 
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
-WRONG = Problem("$.n", "'x' is not of type 'integer'")
-NO_JSON = "The answer holds no JSON value"
+WRONG = Problem("$.n", '"x" is not of type "integer"')
+NO_JSON = "The answer holds no JSON value: line 1, column 1 (near {})"
 ANSWER = '{"n": "x"}'
 
 DESIGNERS = OutputContract(JsonFormat(SCHEMA), SchemaSource.BLUEPRINT, max_retries=1, strategy=Strategy.SYSTEM_PROMPT)
@@ -120,15 +120,16 @@ def test_the_callers_contract_is_given_up_after_its_retries() -> None:
 
 def test_without_retries_the_first_wrong_answer_is_the_last() -> None:
     assert inline(max_retries=0).judge("no") == GiveUp(
-        (Problem("$", NO_JSON),), attempt=1, error_type=ErrorType.SCHEMA_VALIDATION_FAILED
+        (Problem("$", NO_JSON.format("no")),), attempt=1, error_type=ErrorType.SCHEMA_VALIDATION_FAILED
     )
 
 
 def test_an_answer_without_json_is_asked_for_again_with_the_reason() -> None:
-    prompt = missing_answer_feedback(NO_JSON, CALLERS, "I cannot do that.")
+    reason = NO_JSON.format("I cannot do that.")
+    prompt = missing_answer_feedback(reason, CALLERS, "I cannot do that.")
 
-    assert inline().judge("I cannot do that.") == AskAgain(prompt, (Problem("$", NO_JSON),), retries_left=2, attempt=1)
-    assert f"Your output could not be read as the required JSON.\n\n## Validation Errors\n- $: {NO_JSON}\n" in prompt
+    assert inline().judge("I cannot do that.") == AskAgain(prompt, (Problem("$", reason),), retries_left=2, attempt=1)
+    assert f"Your output could not be read as the required JSON.\n\n## Validation Errors\n- $: {reason}\n" in prompt
 
 
 @pytest.mark.requirement("AOX-170")
@@ -149,7 +150,8 @@ def test_prose_around_the_json_is_allowed_unless_the_caller_forbids_it() -> None
     for options in ({"strict_json_only": True}, {"extract_json": False}):
         outcome = inline(**options).judge(answer)
         assert isinstance(outcome, AskAgain)
-        assert outcome.problems == (Problem("$", "The answer holds other text than JSON, and only JSON is wanted"),)
+        reason = "The answer holds other text than JSON, and only JSON is wanted: line 1, column 1 (near Here it is: "
+        assert outcome.problems[0].message.startswith(reason)
         assert inline(**options).judge(' {"n": 1}\n') == Accepted({"n": 1}, retry_count=0, ambiguous=False)
 
 
@@ -210,7 +212,7 @@ def test_a_response_is_accepted_as_its_model() -> None:
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        pytest.param("Looks clean.", "found 'Looks clean.', expected a response written as xml", id="no response"),
+        pytest.param("Looks clean.", 'found "Looks clean.", expected a response written as xml', id="no response"),
         pytest.param(XML.replace("summary", "digest"), "expected <summary>", id="not as the XSD says"),
         pytest.param('{"agent": "a", "summary": "s"}', "expected a response written as xml", id="another form"),
         pytest.param(XML.replace("1.0", "2.0"), "expected version 1.x", id="another major version"),
@@ -259,7 +261,7 @@ def error_lines(feedback: str) -> list[str]:
 
 
 def test_the_reprompt_lists_the_errors_and_the_schema_and_permits_to_decline() -> None:
-    problems = [Problem("$.severity", "'critical' is not one of ['low']"), Problem("$", "'id' is a required property")]
+    problems = [Problem("$.severity", '"critical" is not one of ["low"]'), Problem("$", '"id" is a required property')]
     assert (
         validation_feedback(problems, designers({"required": ["id"]}), ANSWER)
         == """\
@@ -267,8 +269,8 @@ def test_the_reprompt_lists_the_errors_and_the_schema_and_permits_to_decline() -
 Your output did not match the required schema.
 
 ## Validation Errors
-- $.severity: 'critical' is not one of ['low']
-- $: 'id' is a required property
+- $.severity: "critical" is not one of ["low"]
+- $: "id" is a required property
 
 ## Required Schema
 ```json
