@@ -6,18 +6,21 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Final
 
+from ao_protocol.extraction.breaks import MEMBER_AFTER_MEMBER, follows
 from ao_protocol.extraction.damage import break_in, place_in
 from ao_protocol.extraction.strict_json import (
     ANNOTATIONS,
     JsonValue,
     NoJsonFound,
     Reason,
+    decode_plain,
     decode_span,
     decode_whole,
+    end_of,
     is_same_json,
     path_of_refusal,
 )
-from ao_protocol.extraction.survey import Candidate, Candidates, FenceKind, survey
+from ao_protocol.extraction.survey import Candidate, Candidates, FenceKind, Region, survey
 
 MAX_CHARACTERS: Final = 16 * 1024 * 1024
 """The size of the largest invocation. A longer answer is refused without a search."""
@@ -129,6 +132,9 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     if whole is not None:
         return whole.extraction(offset, Source.WHOLE)
 
+    only = _choose(reader.read_only(), is_valid) if len(answer) <= MAX_SEARCHED_CHARACTERS else None
+    if only is not None and only.valid:
+        return only.extraction(offset)
     if len(answer) > MAX_SEARCHED_CHARACTERS:
         searched = f"JSON is looked for in at most {MAX_SEARCHED_CHARACTERS}; answer with the JSON alone"
         raise NoJsonFound(Reason.TOO_LARGE, f"{len(answer)} characters, {searched}")
@@ -268,6 +274,26 @@ class Reader:
         if not self._is_echo(value):
             yield ReadValue(value, Rank.TAG, 0, len(self._text))
 
+    def read_only(self) -> Iterator[ReadValue]:
+        """Yield the only value of a text, bare or in a fence, if the prose around it plainly has no other.
+
+        It is the value that `read_values` yields for such a text, without a step for each mark in the prose.
+        """
+        text = self._text
+        start = end_of(_PROSE, text, 0)
+        opened = _FENCE_BEGINS.match(text, start)
+        region = Region(0) if opened is None else Region(start, fence=FenceKind.JSON, introduced_at=start)
+        start = start if opened is None else opened.end()
+        if not text.startswith(("{", "["), start) or follows(MEMBER_AFTER_MEMBER, text, start):
+            return
+        value, end = decode_plain(text, start) or (None, 0)
+        closed = None if opened is None else _FENCE_ENDS.match(text, end)
+        if (closed is None) is not (opened is None) or (closed and opened and not closed[1].startswith(opened[1])):
+            return
+        is_only = end and _PROSE.fullmatch(text, end if closed is None else closed.end()) is not None
+        if is_only and not self._is_echo(value, start):
+            yield ReadValue(value, self._rank(Candidate(start, end, region)), start, end)
+
     def read_values(self, candidates: list[Candidate]) -> Iterator[ReadValue]:
         """Yield the values of complete spans, except those in excluded regions."""
         for candidate in candidates:
@@ -346,6 +372,15 @@ class Reader:
         return echo
 
 
+_PROSE: Final = re.compile(
+    r"""(?>(?:[^\[\]{}<`~◁]++|`{1,2}+(?!`)|~{1,2}+(?!~)|<(?![A-Za-z/!])
+    |(?:(?<=[A-Za-z,;:"'])|(?<=[A-Za-z,;:"']\ ))`{3,}+(?!(?>(?:[A-Za-z][\w+\#-]*+)?)[ \t\r]*+(?:\n|\Z))
+    |\{(?!\s*+["}])[^\[\]{}<`~◁]*+\}|\[(?!\s*+["\[\]{\-0-9tfn]|/|T)[^\[\]{}<`~◁]*+\])*)""",
+    re.VERBOSE,
+)
+"""Text in which `survey` finds no value, no region and nothing that is left open."""
+_FENCE_BEGINS: Final = re.compile(r"(?<![^\n])(`{3,}+)(?:json)?\n\s*+")
+_FENCE_ENDS: Final = re.compile(r"\s*+(?<=\n)(`{3,}+)[ \t\r]*+(?=\n|\Z)")
 _SOURCES: Final = {Rank.TAG: Source.TAG, Rank.FENCE: Source.FENCE, Rank.CODE: Source.FENCE}
 _LONGEST_LEAD: Final = 80
 _LONGEST_CITATION: Final = 12

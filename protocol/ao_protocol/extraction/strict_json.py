@@ -216,6 +216,9 @@ def decode_whole(text: str) -> JsonValue:
         NoJsonFound: `INVALID_JSON` if the text violates the grammar, `TOO_DEEP`, or a reason of `decode_span`.
     """
     start = len(text) - len(text.lstrip(" \t\r\n"))
+    decoded = decode_plain(text, start)
+    if decoded is not None and not text[decoded[1] :].strip(" \t\r\n"):
+        return decoded[0]
     if text.startswith(("{", "["), start):
         skim = skim_container(text, start)
         if skim.too_deep:
@@ -227,6 +230,20 @@ def decode_whole(text: str) -> JsonValue:
     return decode_span(text)
 
 
+def decode_plain(text: str, start: int) -> tuple[JsonValue, int] | None:
+    """Return the value that begins at a place, and its end; None if it is invalid or has to be read with more care.
+
+    This needs no skim: Python's decoder and a look at the bytes accept most values.
+    """
+    value: JsonValue
+    try:
+        value, end = _QUICK.raw_decode(text, start)
+    except (ValueError, RecursionError, NoJsonFound):
+        return None
+    span = text[start:end]
+    return None if _may_be_deep(span) or _may_have_long_integer(span) else (value, end)
+
+
 def decode_span(span: str) -> JsonValue:
     """Return the value of a span that is well-formed and not deeper than the limit.
 
@@ -234,7 +251,7 @@ def decode_span(span: str) -> JsonValue:
         NoJsonFound: `DUPLICATE_KEYS` with different values, `NUMBER_OUT_OF_RANGE`, or `TOO_DEEP` if the caller's stack
             has no room.
     """
-    decoder = _CAREFUL if len(span) < _WORTH_A_LOOK or _may_overflow(span) else _QUICK
+    decoder = _CAREFUL if _may_have_long_integer(span) else _QUICK
     value: JsonValue
     try:
         value = decoder.decode(span)
@@ -243,15 +260,41 @@ def decode_span(span: str) -> JsonValue:
     return value
 
 
-_WORTH_A_LOOK: Final = 4096
-_NUMBER_SHAPE: Final = bytes.maketrans(b"123456789E", b"000000000e")
-_SUSPICIOUS: Final = (b"0" * 200, b"0e000", b"0e+000")
+def _may_be_deep(text: str) -> bool:
+    """Return whether well-formed JSON may be nested beyond the limit. Brackets outside of strings are paired off."""
+    most = MAX_DEPTH - _FLAT_LEVELS
+    if text.count("[") + text.count("{") <= most:
+        return False
+    brackets = text.encode("utf-8", "surrogatepass")
+    if b"\\" in brackets:
+        brackets = brackets.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = brackets.translate(None, _NEITHER_BRACKET_NOR_QUOTE)
+    for pair in (b'""', b"{}", b"[]", b'""'):
+        brackets = brackets.replace(pair, b"")
+    if b'"' in brackets:
+        brackets = _IN_QUOTES.sub(b"", brackets)
+    # Each round removes the innermost level.
+    rounds = 1
+    while brackets and rounds < most:
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        rounds += 1
+    return brackets != b""
 
 
-def _may_overflow(span: str) -> bool:
-    """Return whether a number may be out of range. This is cheaper than a hook for each of a million numbers."""
-    shape = span.encode("utf-8", "surrogatepass").translate(_NUMBER_SHAPE)
-    return any(suspect in shape for suspect in _SUSPICIOUS)
+_NEITHER_BRACKET_NOR_QUOTE: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_IN_QUOTES: Final = re.compile(rb'"[^"]*"')
+
+
+def _may_have_long_integer(text: str) -> bool:
+    """Return whether an integer may have too many digits. This is cheaper than a hook for each of a million numbers."""
+    # So many digits have two of these characters.
+    if _TWO_DIGITS.search(text[:: MAX_INTEGER_DIGITS // 2]) is None:
+        return False
+    return b"0" * MAX_INTEGER_DIGITS in text.encode("utf-8", "surrogatepass").translate(_DIGITS_AS_ZEROS)
+
+
+_TWO_DIGITS: Final = re.compile(r"[0-9]{2}")
+_DIGITS_AS_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 
 
 def _document(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
@@ -303,8 +346,12 @@ def _or_refusal(parse: Callable[[str], float]) -> Callable[[str], object]:
     return parsed
 
 
-_QUICK: Final = json.JSONDecoder(object_pairs_hook=_document)
-_CAREFUL: Final = json.JSONDecoder(object_pairs_hook=_document, parse_int=_integer, parse_float=_double)
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+_QUICK: Final = json.JSONDecoder(object_pairs_hook=_document, parse_float=_double, parse_constant=_no_constant)
+_CAREFUL: Final = json.JSONDecoder(object_pairs_hook=_document, parse_float=_double, parse_int=_integer)
 _TOLERANT: Final = json.JSONDecoder(
     object_pairs_hook=tuple, parse_int=_or_refusal(_integer), parse_float=_or_refusal(_double)
 )
