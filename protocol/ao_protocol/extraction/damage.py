@@ -85,7 +85,7 @@ _CONTROLS: Final = {"\n": "line break", "\r": "line break", "\t": "tab"}
 _WORDS: Final = {"true": "true", "false": "false"} | dict.fromkeys(("nil", "none", "null", "undefined"), "null")
 _NUMBER: Final = re.compile(r"[-+]?\.?[0-9][\w.+-]*+%?(?!\s*:)")
 _JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_FOLLOWS_STRING: Final = re.compile(r'\Z|"(?>(?:[^"\\\n]|\\.)*)"\s*(?:[:,\]]|\Z)|[{\[]|//|/\*|#|[}\]]')
+_FOLLOWS_STRING: Final = re.compile(r'\Z|"(?>(?:[^"\\\n]|\\.)*)"(?:\s*[:,\]]|\s+"|\s*\Z)|[{\[]|//|/\*|#|[}\]]')
 _SENTENCES: Final = [
     (re.compile(r"\Z"), "the text ends inside the value"),
     (re.compile(r"//|/\*|#"), "JSON has no comments; leave it out"),

@@ -24,7 +24,7 @@ from ao_protocol.extraction.survey import Candidate, Candidates, FenceKind, Regi
 
 MAX_CHARACTERS: Final = 16 * 1024 * 1024
 """The size of the largest invocation. A longer answer is refused without a search."""
-MAX_SEARCHED_CHARACTERS: Final = 1024 * 1024
+MAX_SEARCHED_CHARACTERS: Final = 2 * 1024 * 1024
 """A longer answer must be JSON as a whole, because a search takes microseconds a character."""
 MAX_UNWRAPPED: Final = 3
 """How often a JSON string that contains JSON is decoded."""
@@ -111,7 +111,7 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     is valid, so call `check_schema` before.
 
     Args:
-        text: The text of the model: at most 16 Mi characters, or 1 Mi if it is not JSON as a whole.
+        text: The text of the model: at most 16 Mi characters, or 2 Mi if it is not JSON as a whole.
         schema: The JSON Schema Draft-7 of the value; None accepts any value.
         lenient: Whether damage is repaired.
 
@@ -149,9 +149,8 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     if mended is not None and mended.valid:
         is_all = (mended.reading.start, mended.reading.end) == (0, len(answer))
         return mended.extraction(offset, Source.WHOLE if is_all else None)
-    is_meant = strict is not None and not any(
-        broken.end - broken.start > strict.reading.end - strict.reading.start and not broken.region.excluded
-        for broken in found.broken
+    is_meant = strict is not None and not (
+        found.broken and reader.is_citation(strict.reading.start, strict.reading.end)
     )
     if strict is not None and is_meant and found.reason_of_break is not Reason.TRUNCATED:
         return strict.extraction(offset)
@@ -171,7 +170,7 @@ def _is_sequence(text: str, found: Candidates) -> bool:
 def _refusal(found: Candidates, reader: "Reader") -> NoJsonFound:
     """Return the main reason, with a place. Truncation comes first, because another attempt does not help."""
     if found.reason_of_break is Reason.TRUNCATED:
-        return NoJsonFound(Reason.TRUNCATED, reader.place(found.broken[-1].end if found.broken else None))
+        return NoJsonFound(Reason.TRUNCATED, reader.place())
     if reader.obstacle is not None:
         return reader.placed(*reader.obstacle)
     if found.reason_of_break is not None:
@@ -350,8 +349,11 @@ class Reader:
             return True
         if text.startswith("(", end) and text.startswith("[", start):
             return True
-        is_short = self._schema is None and end - start <= _LONGEST_CITATION
-        return is_short and _CITATION.fullmatch(text, start, end) is not None
+        return self._schema is None and self.is_citation(start, end)
+
+    def is_citation(self, start: int, end: int) -> bool:
+        """Return whether a span may be a citation such as `[1]`, or is empty."""
+        return end - start <= _LONGEST_CITATION and _CITATION.fullmatch(self._text, start, end) is not None
 
     def _is_echo(self, value: JsonValue, at: int = 0) -> bool:
         """Return whether a value repeats the schema, alone or as a member, or is a schema although none is requested.
