@@ -336,7 +336,7 @@ class Reader:
         at = candidate.start if region.introduced_at is None else region.introduced_at
         start = max(0, at - _LONGEST_LEAD)
         lead = self._text[self._text.rfind("\n", start, at) + 1 or start : at]
-        if _BLOCKQUOTE.match(lead) is not None or _ASIDE.search(self._text, start, at) is not None:
+        if _BLOCKQUOTE.match(lead) or _ASIDE.search(self._text, start, at) or _REFUTED.match(self._text, candidate.end):
             return Rank.ASIDE
         if region.fence is not FenceKind.NONE:
             return Rank.FENCE if region.fence is FenceKind.JSON else Rank.CODE
@@ -389,7 +389,22 @@ _LONGEST_CITATION: Final = 12
 _CITATION: Final = re.compile(r"\[\s*[0-9]*\s*\]|\{\s*\}")
 _BLOCKQUOTE: Final = re.compile(r"\s*>")
 _ASIDE: Final = re.compile(
-    r"(?:\b(?:example|sample|template|placeholder|draft|input|e\.g\.|for instance|such as)\b"
-    r"[^.,;:!?{}\[\]\n]{0,30}[:,]?|\b(?:not|instead of|rather than))[\s*_`\"'(]*\Z",
+    r"""(?:(?:\b(?:example|sample|template|placeholder|draft|input|for\ instance|such\ as|counter-?example
+        |zum\ beispiel|beispiel|beispielsweise|gegenbeispiel|entwurf|eingabe|par\ exemple|por\ ejemplo|per\ esempio
+        |if\b[^.!?{}\[\]\n]{0,50}\bhad|otherwise[^.!?{}\[\]\n]{0,20}\ (?:would|could|might)|sonst\ (?:hätte|wäre))\b
+        |\b(?:e\.g\.|z\.\ ?b\.))[^.,;:!?{}\[\]\n]{0,30}[:,]?
+    |\b(?:would|could|might)(?:n't|\ not)?(?:\ have|'ve)\ (?:been|given|produced|read|returned|said|scored):?
+    |\b(?:former|initial|old|original|previous|alte|ursprüngliche|vorherige)\ (?:\w+\ ){0,3}(?:was|were|had|read|war):?
+    |(?:\A|[\n(*_|]|[.;,]\ )\s*(?:the\ )?(?:before|old|original|previous|alt|vorher)(?:\ \w+)?[*_]*\s*[:=][*_]*
+    |\b(?:formerly|originally|otherwise|previously|ursprünglich|vorher|zuvor|unlike|versus|vs\.?|compared\ to)[:,]?
+    |\b(?:not|instead\ of|rather\ than|nicht|statt|anstatt|anstelle\ von)|\((?:it\ |this\ |es\ )?(?:was|war):?
+    )[\s*_`"'(]*\Z""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What is before a value that illustrates, or that was or would have been in place of the answer."""
+_REFUTED: Final = re.compile(
+    r"""[ *_`"')]*(?:\b(?:would|could|is|was|wäre|ist|war)\b[^.,;:!?{}\[\]\n]{0,20})?"""
+    r"\b(?:wrong|incorrect|invalid|falsch|ungültig|gewesen)\b",
     re.IGNORECASE,
 )
+"""What follows a value that is not the answer."""
