@@ -196,7 +196,7 @@ class Invocation(WireModel):
     output_schema_source: str | None = None
     """Where `output_schema` came from: blueprint, inline, named or default."""
     output_schema_options: JsonObject | None = None
-    """How the caller's contract is kept: max_retries, extract_json, strict_json_only, validation_mode, strategy."""
+    """How the contract is kept: max_retries, extract_json, strict_json_only, validation_mode, strategy, ambiguous."""
     project_dir: Annotated[str, Field(pattern=r"^/")] | None = None
     """Where the agent works, an absolute path."""
     executor_session_id: Identifier | None = None

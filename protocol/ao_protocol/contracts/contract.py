@@ -43,6 +43,15 @@ class ValidationMode(StrEnum):
     """Trailing commas, comments and similar slips are tolerated if that cannot change data."""
 
 
+class Ambiguity(StrEnum):
+    """What follows if an answer has several values that fit and differ."""
+
+    REPORT = "report"
+    """The last one of the best place is the answer, and the result says that there was another."""
+    REFUSE = "refuse"
+    """The answer does not fit."""
+
+
 class Strategy(StrEnum):
     """How a model is asked for the required format (SPEC 9.6). The list is open: a program may declare others."""
 
@@ -61,8 +70,8 @@ class Strategy(StrEnum):
 
 
 USUAL: Final = Strategy.SYSTEM_PROMPT
-_FREE_OPTIONS: Final = frozenset({"strategy"})
-"""Options that a caller may set beside an authoritative contract: how the model is asked, not what it returns."""
+_FREE_OPTIONS: Final = frozenset({"strategy", "ambiguous"})
+"""Options that a caller may set beside an authoritative schema: how the model is asked, and how clear its answer is."""
 _RESPONSE_STRATEGIES: Final = frozenset({Strategy.PROMPT, Strategy.SYSTEM_PROMPT, Strategy.AUTO})
 
 
@@ -85,6 +94,7 @@ class OutputOptions:
     strict_json_only: bool = False
     validation_mode: ValidationMode = ValidationMode.STRICT
     strategy: Strategy | str | None = None
+    ambiguous: Ambiguity = Ambiguity.REPORT
 
 
 USUAL_OPTIONS: Final = OutputOptions()
@@ -114,6 +124,7 @@ def options_from(
         strict_json_only=chosen.get("strict_json_only", False),
         validation_mode=ValidationMode(chosen.get("validation_mode", ValidationMode.STRICT)),
         strategy=strategy,
+        ambiguous=Ambiguity(chosen.get("ambiguous", Ambiguity.REPORT)),
     )
 
 
@@ -199,6 +210,7 @@ _KNOWN_OPTIONS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = Mapp
         "extract_json": ("true or false", lambda option: isinstance(option, bool)),
         "strict_json_only": ("true or false", lambda option: isinstance(option, bool)),
         "validation_mode": _one_of(ValidationMode),
+        "ambiguous": _one_of(Ambiguity),
         "strategy": ("a text that is not empty", lambda option: isinstance(option, str) and option != ""),
     }
 )
@@ -247,6 +259,7 @@ class OutputContract:
     strict_json_only: bool = False
     validation_mode: ValidationMode = ValidationMode.STRICT
     strategy: Strategy | str | None = None
+    ambiguous: Ambiguity = Ambiguity.REPORT
 
     @property
     def error_type(self) -> ErrorType:
@@ -378,7 +391,8 @@ def _authoritative(demand: Demand, wanted: OutputFormat, options: OutputOptions)
         is_named = demand.source is SchemaSource.NAMED
         if not isinstance(wanted, JsonFormat) or canonical_json(demand.schema) != canonical_json(wanted.schema):
             raise ContractOverridden("the schema that the run names" if is_named else "the run's output_schema", name)
-    if bound := sorted(_given(demand.options).keys() - _FREE_OPTIONS):
+    free = _FREE_OPTIONS if isinstance(wanted, JsonFormat) else {"strategy"}
+    if bound := sorted(_given(demand.options).keys() - free):
         raise ContractOverridden(f"the run's output_schema_options ({', '.join(bound)})", name, PLACE)
     if isinstance(wanted, JsonFormat):
         check_schema(wanted.schema)
@@ -386,7 +400,8 @@ def _authoritative(demand: Demand, wanted: OutputFormat, options: OutputOptions)
         expected = listed(sorted(map(str, _RESPONSE_STRATEGIES)))
         message = f"an agent's response is asked for by {expected}, found {shown(str(options.strategy))}"
         raise InvalidOptions((Problem(f"{PLACE}.strategy", message),))
-    return OutputContract(wanted, SchemaSource.BLUEPRINT, max_retries=BLUEPRINT_RETRIES, strategy=options.strategy)
+    source, retries = SchemaSource.BLUEPRINT, BLUEPRINT_RETRIES
+    return OutputContract(wanted, source, retries, strategy=options.strategy, ambiguous=options.ambiguous)
 
 
 @dataclass(eq=False)

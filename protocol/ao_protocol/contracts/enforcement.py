@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,
+    Ambiguity,
     JsonFormat,
     NativeSchema,
     OutputContract,
@@ -33,6 +34,7 @@ from ao_protocol.extraction import NoJsonFound, Source, extract_json
 from ao_protocol.extraction.damage import place_in
 from ao_protocol.extraction.strict_json import skim_container
 from ao_protocol.json_path import ROOT
+from ao_protocol.json_words import shown
 from ao_protocol.short_text import shorten, shorten_line
 
 if TYPE_CHECKING:
@@ -144,6 +146,10 @@ def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> 
         at = skim_container(text, at).end if text.startswith(("{", "["), at) else at
         reason = f"The answer holds other text than JSON, and only JSON is wanted: {place_in(text, at)}"
         return not_assessed(reason, contract, text)
+    if extraction.ambiguous and contract.ambiguous is Ambiguity.REFUSE:
+        others = ", ".join(map(shown, extraction.others[:1])) or "a value that breaks off"
+        two = f"two values may be meant, {shown(extraction.value)} and {others}; answer with one and no other JSON"
+        return _broken((Problem(ROOT, two),), contract, text)
     return _judged(extraction.value, contract, text, ambiguous=extraction.ambiguous, edits=extraction.edits)
 
 

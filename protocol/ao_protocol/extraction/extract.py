@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
+from itertools import islice
 from typing import Any, Final
 
 from ao_protocol.extraction.breaks import MEMBER_AFTER_MEMBER, follows
@@ -48,8 +49,8 @@ class Extraction:
     `value` is the result of a strict JSON parser for a part of the text, changed only by the repairs in `edits`.
     `source` is its place. `valid` is whether it satisfies the schema; it is true without a schema. It is false only if
     no value in the text is valid, so that the caller can report the problems of the best one. `ambiguous` is true if
-    the text has different valid values, or breaks off in a later one. `edits` is empty without lenient reading; each
-    entry names a repair and its place.
+    the text has different valid values, of which `others` has one, or breaks off in a later one. `edits` is empty
+    without lenient reading; each entry names a repair and its place.
     """
 
     value: JsonValue
@@ -57,6 +58,7 @@ class Extraction:
     valid: bool = True
     ambiguous: bool = False
     edits: tuple[str, ...] = ()
+    others: tuple[JsonValue, ...] = field(default=(), compare=False)
 
 
 class Rank(IntEnum):
@@ -83,17 +85,17 @@ class ReadValue:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The chosen reading; `ambiguous` is true if another valid one has a different value."""
+    """The chosen reading, and one with a different value that is valid too, if there is one."""
 
     reading: ReadValue
     valid: bool
-    ambiguous: bool
+    others: tuple[JsonValue, ...] = ()
 
     def extraction(self, offset: int, source: Source | None = None, *, breaks_off: bool = False) -> Extraction:
         reading = self.reading
         edits = tuple(f"{what} at character {offset + at}" for what, at in reading.edits)
         source = source or _SOURCES.get(reading.rank, Source.BARE)
-        return Extraction(reading.value, source, self.valid, self.ambiguous or breaks_off, edits)
+        return Extraction(reading.value, source, self.valid, bool(self.others) or breaks_off, edits, self.others)
 
 
 def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient: bool = False) -> Extraction:
@@ -141,7 +143,7 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     found = survey(answer)
     strict = _choose(reader.read_values(found.values), is_valid)
     if strict is not None and strict.valid:
-        if schema is None and strict.ambiguous and _is_sequence(answer, found):
+        if schema is None and strict.others and _is_sequence(answer, found):
             raise NoJsonFound(Reason.SEVERAL_VALUES)
         breaks_off = found.unfinished_at is not None and found.unfinished_at > strict.reading.start
         return strict.extraction(offset, breaks_off=breaks_off)
@@ -193,9 +195,9 @@ def _choose(readings: Iterable[ReadValue], is_valid: Callable[[JsonValue], bool]
             best_invalid = reading
     if valid:
         best = min(reversed(valid), key=lambda reading: reading.rank)
-        differs = any(other is not best and not is_same_json(best.value, other.value) for other in valid)
-        return _Choice(best, valid=True, ambiguous=differs)
-    return None if best_invalid is None else _Choice(best_invalid, valid=False, ambiguous=False)
+        others = (other.value for other in valid if other is not best and not is_same_json(best.value, other.value))
+        return _Choice(best, valid=True, others=tuple(islice(others, 1)))
+    return None if best_invalid is None else _Choice(best_invalid, valid=False)
 
 
 def _valid_form(reading: ReadValue, is_valid: Callable[[JsonValue], bool]) -> ReadValue | None:

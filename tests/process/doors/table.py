@@ -217,8 +217,10 @@ ACCEPTED: Final[dict[str, Accepted]] = {
     "common settings": Accepted(start(executor_config=COMMON), {"executor_config": COMMON}),
     "a schema": Accepted(start(output_schema=OBJECT), {"contract": inline(OBJECT)}),
     "a schema with options": Accepted(
-        start(output_schema=OBJECT, output_schema_options={"max_retries": 1, "strategy": "extract"}),
-        {"contract": inline(OBJECT, max_retries=1, strategy="extract")},
+        start(
+            output_schema=OBJECT, output_schema_options={"max_retries": 1, "strategy": "extract", "ambiguous": "refuse"}
+        ),
+        {"contract": inline(OBJECT, max_retries=1, strategy="extract", ambiguous="refuse")},
     ),
     "a named schema": Accepted(
         start(output_schema_name="graded"),

@@ -234,7 +234,10 @@ def test_the_strategy_extract_extracts_whatever_the_defaults_say() -> None:
     assert options_from({"strategy": "extract"}, defaults) == OutputOptions(0, True, strategy=Strategy.EXTRACT)
 
 
-KNOWN = 'is not known; known are "extract_json", "max_retries", "strategy", "strict_json_only", "validation_mode"'
+KNOWN = (
+    'is not known; known are "ambiguous", "extract_json", "max_retries", "strategy", "strict_json_only", '
+    '"validation_mode"'
+)
 RETRIES = "expected an integer from 0 to 10, found"
 STRATEGIES = "expected a text that is not empty, found"
 
@@ -251,6 +254,9 @@ STRATEGIES = "expected a text that is not empty, found"
             {"validation_mode": "loose"},
             ['validation_mode: expected "strict" or "lenient", found "loose"'],
             id="unknown mode",
+        ),
+        pytest.param(
+            {"ambiguous": "first"}, ['ambiguous: expected "report" or "refuse", found "first"'], id="unknown ambiguity"
         ),
         pytest.param({"strategy": ""}, [f'strategy: {STRATEGIES} ""'], id="a strategy without a name"),
         pytest.param({"strategy": ["native"]}, [f'strategy: {STRATEGIES} ["native"]'], id="a list of strategies"),

@@ -14,6 +14,7 @@ from ao_protocol.contracts import (
     Accepted,
     AgentResponseFormat,
     AlreadyDecided,
+    Ambiguity,
     AskAgain,
     Enforcement,
     GiveUp,
@@ -353,3 +354,27 @@ def test_the_errors_take_about_four_kilobytes_at_most(some: list[Problem]) -> No
 
     assert len(errors.encode(errors="replace")) < 4300
     assert 1 <= len(errors.split("\n")) <= 11
+
+
+@pytest.mark.requirement("AOX-168")
+def test_an_ambiguous_answer_is_asked_for_again_if_the_caller_refuses_it() -> None:
+    two = 'First {"n": 1}, and then {"n": 2}.'
+    assert inline().judge(two) == Accepted({"n": 2}, retry_count=0, ambiguous=True)
+
+    enforcement = inline(ambiguous=Ambiguity.REFUSE, max_retries=1)
+    asked, given_up = enforcement.judge(two), enforcement.judge('{"n": 1} or {"n": 3')
+
+    assert isinstance(asked, AskAgain)
+    assert [str(one) for one in asked.problems] == [
+        '$: two values may be meant, {"n": 2} and {"n": 1}; answer with one and no other JSON'
+    ]
+    assert str(asked.problems[0]) in asked.prompt
+    assert isinstance(given_up, GiveUp)
+    assert (given_up.attempt, given_up.error_type) == (2, ErrorType.SCHEMA_VALIDATION_FAILED)
+
+
+@pytest.mark.parametrize(
+    "answer", ['{"n": 1}', 'So {"n": 1}; as said, {"n": 1.0}.', 'As [1] says: {"n": 1}, not {"m": 2}']
+)
+def test_an_answer_with_one_meaning_is_not_ambiguous(answer: str) -> None:
+    assert isinstance(inline(ambiguous=Ambiguity.REFUSE).judge(answer), Accepted)
