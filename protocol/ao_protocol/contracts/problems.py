@@ -22,12 +22,14 @@ class Problem:
 
     `path` is a path such as `$.issues[0].severity` or `$["a b"]`. `message` is worded like those of jsonschema, with
     values as JSON. `str(problem)` is an entry of `validation_errors`: `path: message` (SPEC 6.3). `keyword` is that of
-    the schema which refuses the value, where a schema does.
+    the schema which refuses the value, where a schema does. `excerpt` is a part of the answer for the model, which no
+    event has (AOX-175).
     """
 
     path: str
     message: str
     keyword: str | None = field(default=None, compare=False)
+    excerpt: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"

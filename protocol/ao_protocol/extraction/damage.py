@@ -7,18 +7,18 @@ import json
 import re
 from typing import Final
 
+from ao_protocol.extraction.strict_json import NoJsonFound, Reason
 from ao_protocol.json_words import printable
 
 MAX_EXCERPT_CHARACTERS: Final = 24
 """The number of characters that are shown on either side of a place."""
 
 
-def place_in(text: str, at: int) -> str:
-    """Return the line and the column of a character, both from 1, and the characters around it."""
+def refusal_at(reason: Reason, text: str, at: int, why: str = "") -> NoJsonFound:
+    """Return a refusal with the line and the column of a character, both from 1, why, and the characters around it."""
     line, begins = text.count("\n", 0, at) + 1, text.rfind("\n", 0, at) + 1
-    around = text[max(0, at - MAX_EXCERPT_CHARACTERS) : at + MAX_EXCERPT_CHARACTERS].strip()
-    shown = printable(" ".join(around.split())) or "the end"
-    return f"line {line}, column {at - begins + 1} (near {shown})"
+    around = text[max(0, at - MAX_EXCERPT_CHARACTERS) : at + MAX_EXCERPT_CHARACTERS]
+    return NoJsonFound(reason, f"line {line}, column {at - begins + 1}{why}", printable(" ".join(around.split())))
 
 
 def break_in(text: str, start: int, end: int, limit: int) -> tuple[int, str]:
@@ -65,7 +65,7 @@ def _break_between(text: str, start: int, at: int, said: str) -> tuple[int, str]
         return at, f"{number} is no JSON number; write plain digits, such as 1000 or -0.5"
     for pattern, sentence in _SENTENCES:
         if (match := pattern.match(text, at)) is not None:
-            return at, sentence.format(match[0], _WORDS.get(match[0].lower()))
+            return at, sentence.format(match[0][:MAX_EXCERPT_CHARACTERS], _WORDS.get(match[0].lower()))
     return at, next(sentence for begin, sentence in _EXPECTED if said.startswith(begin))
 
 
@@ -76,7 +76,7 @@ def _spelled_number(text: str, at: int) -> str | None:
         begins -= 1
     match = _NUMBER.match(text, begins)
     is_odd = match is not None and match.end() > at and _JSON_NUMBER.fullmatch(match[0]) is None
-    return match[0] if match is not None and is_odd else None
+    return match[0][:MAX_EXCERPT_CHARACTERS] if match is not None and is_odd else None
 
 
 _DECODER: Final = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=int)

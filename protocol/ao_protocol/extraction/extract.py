@@ -8,18 +8,18 @@ from itertools import islice
 from typing import Any, Final
 
 from ao_protocol.extraction.breaks import MEMBER_AFTER_MEMBER, follows
-from ao_protocol.extraction.damage import break_in, place_in
+from ao_protocol.extraction.damage import break_in, refusal_at
 from ao_protocol.extraction.strict_json import (
     ANNOTATIONS,
     JsonValue,
     NoJsonFound,
     Reason,
-    decode_plain,
+    decode_first,
     decode_span,
     decode_whole,
     end_of,
     is_same_json,
-    path_of_refusal,
+    path_of_duplicate,
 )
 from ao_protocol.extraction.survey import Candidate, Candidates, FenceKind, Region, survey
 
@@ -172,15 +172,15 @@ def _is_sequence(text: str, found: Candidates) -> bool:
 def _refusal(found: Candidates, reader: "Reader") -> NoJsonFound:
     """Return the main reason, with a place. Truncation comes first, because another attempt does not help."""
     if found.reason_of_break is Reason.TRUNCATED:
-        return NoJsonFound(Reason.TRUNCATED, reader.place())
+        return reader.refusal(Reason.TRUNCATED, len(reader.text))
     if reader.obstacle is not None:
-        return reader.placed(*reader.obstacle)
+        return reader.refusal_of_value(*reader.obstacle)
     if found.reason_of_break is not None:
-        return NoJsonFound(found.reason_of_break, reader.place_of_break(found))
+        return reader.refusal_of_break(found, found.reason_of_break)
     seen = [*found.values, *found.broken]
     if not seen and not found.pieces_dropped:
-        return NoJsonFound(Reason.NO_CANDIDATE, reader.place(0))
-    return NoJsonFound(Reason.NOT_AN_ANSWER, reader.place(seen[0].start if seen else 0))
+        return reader.refusal(Reason.NO_CANDIDATE, 0)
+    return reader.refusal(Reason.NOT_AN_ANSWER, seen[0].start if seen else 0)
 
 
 def _choose(readings: Iterable[ReadValue], is_valid: Callable[[JsonValue], bool]) -> _Choice | None:
@@ -235,63 +235,67 @@ class Reader:
     """
 
     def __init__(self, text: str, schema: Mapping[str, Any] | None, lead: str = "") -> None:
-        self._text = text
+        self.text = text
         self._lead = lead
         self._schema = schema
         self.obstacle: tuple[NoJsonFound, int, int] | None = None
 
-    def place(self, at: int | None = None) -> str:
-        """Return the line and the column of a place, by default of the end, with the text around it."""
-        return place_in(self._lead + self._text, len(self._lead) + (len(self._text) if at is None else at))
+    def refusal(self, reason: Reason, at: int, why: str = "") -> NoJsonFound:
+        """Return a refusal with the place in the whole text."""
+        return refusal_at(reason, self._lead + self.text, len(self._lead) + at, why)
 
-    def placed(self, refusal: NoJsonFound, start: int, end: int) -> NoJsonFound:
-        """Return the refusal of a value with its path and place."""
-        place = self.place(start)
-        if refusal.reason in {Reason.DUPLICATE_KEYS, Reason.NUMBER_OUT_OF_RANGE}:
-            place = f"{path_of_refusal(self._text[start:end])}, {refusal.detail}, {place}"
-        return NoJsonFound(refusal.reason, place)
+    def refusal_of_value(self, refusal: NoJsonFound, start: int, end: int) -> NoJsonFound:
+        """Return the refusal of a value with its place."""
+        why, span = "", self.text[start:end]
+        if refusal.reason is Reason.DUPLICATE_KEYS:
+            why = f": {path_of_duplicate(span)}"
+        elif refusal.reason is Reason.NUMBER_OUT_OF_RANGE:
+            start, why = start + span.find(refusal.detail), f": {refusal.detail}"
+        return self.refusal(refusal.reason, start, why)
 
-    def place_of_break(self, found: Candidates) -> str:
-        """Return where the broken value that was most likely meant breaks, and why."""
-        broken = max(
-            found.broken,
-            key=lambda each: (not each.region.excluded, each.region.in_answer, each.end - each.start),
-            default=None,
-        )
-        if broken is None:
-            return self.place(0)
-        if found.reason_of_break is Reason.TOO_DEEP:
-            return self.place(broken.end)
-        limit = len(self._text) if broken.region.end is None else broken.region.end
-        at, why = break_in(self._text, broken.start, broken.end, limit)
-        return f"{self.place(at)}: {why}"
+    def refusal_of_break(self, found: Candidates, reason: Reason) -> NoJsonFound:
+        """Return the refusal of the broken value that was most likely meant: where it breaks, and why."""
+
+        def likelihood(each: Candidate) -> tuple[bool, bool, int]:
+            return not each.region.excluded, each.region.in_answer, each.end - each.start
+
+        if (broken := max(found.broken, key=likelihood, default=None)) is None:
+            return self.refusal(reason, 0)
+        if reason is Reason.TOO_DEEP:
+            return self.refusal(reason, broken.end)
+        limit = len(self.text) if broken.region.end is None else broken.region.end
+        at, why = break_in(self.text, broken.start, broken.end, limit)
+        return self.refusal(reason, at, f": {why}")
 
     def read_whole(self) -> Iterator[ReadValue]:
         """Yield the value of the whole text, if it is JSON."""
         try:
-            value = decode_whole(self._text)
+            value = decode_whole(self.text)
         except NoJsonFound:
             return
         if not self._is_echo(value):
-            yield ReadValue(value, Rank.TAG, 0, len(self._text))
+            yield ReadValue(value, Rank.TAG, 0, len(self.text))
 
     def read_only(self) -> Iterator[ReadValue]:
         """Yield the only value of a text, bare or in a fence, if the prose around it plainly has no other.
 
         It is the value that `read_values` yields for such a text, without a step for each mark in the prose.
         """
-        text = self._text
+        text = self.text
         start = end_of(_PROSE, text, 0)
         opened = _FENCE_BEGINS.match(text, start)
         region = Region(0) if opened is None else Region(start, fence=FenceKind.JSON, introduced_at=start)
         start = start if opened is None else opened.end()
         if not text.startswith(("{", "["), start) or follows(MEMBER_AFTER_MEMBER, text, start):
             return
-        value, end = decode_plain(text, start) or (None, 0)
+        try:
+            value, end = decode_first(text, start)
+        except NoJsonFound:
+            return
         closed = None if opened is None else _FENCE_ENDS.match(text, end)
         if (closed is None) is not (opened is None) or (closed and opened and not closed[1].startswith(opened[1])):
             return
-        is_only = end and _PROSE.fullmatch(text, end if closed is None else closed.end()) is not None
+        is_only = _PROSE.fullmatch(text, end if closed is None else closed.end()) is not None
         if is_only and not self._is_echo(value, start):
             yield ReadValue(value, self._rank(Candidate(start, end, region)), start, end)
 
@@ -300,7 +304,7 @@ class Reader:
         for candidate in candidates:
             if candidate.region.excluded:
                 continue
-            span = self._text[candidate.start : candidate.end]
+            span = self.text[candidate.start : candidate.end]
             try:
                 value = decode_span(span)
             except NoJsonFound as error:
@@ -313,16 +317,16 @@ class Reader:
         """Yield the repaired values of broken spans whose damage has only one reading."""
         from ao_protocol.extraction.mending import Unmendable, mend_literal, mend_value
 
-        literal = mend_literal(self._text)
+        literal = mend_literal(self.text)
         if literal is not None:
             yield ReadValue(literal.value, Rank.TAG, 0, literal.end, literal.edits)
         tried_until = 0
         for candidate in candidates:
             if candidate.region.excluded or candidate.start < tried_until:
                 continue
-            limit = len(self._text) if candidate.region.end is None else candidate.region.end
+            limit = len(self.text) if candidate.region.end is None else candidate.region.end
             try:
-                mended = mend_value(self._text, candidate.start, limit)
+                mended = mend_value(self.text, candidate.start, limit)
             except Unmendable as error:
                 tried_until = error.at
                 continue
@@ -337,8 +341,8 @@ class Reader:
             return Rank.TAG
         at = candidate.start if region.introduced_at is None else region.introduced_at
         start = max(0, at - _LONGEST_LEAD)
-        lead = self._text[self._text.rfind("\n", start, at) + 1 or start : at]
-        if _BLOCKQUOTE.match(lead) or _ASIDE.search(self._text, start, at) or _REFUTED.match(self._text, candidate.end):
+        lead = self.text[self.text.rfind("\n", start, at) + 1 or start : at]
+        if _BLOCKQUOTE.match(lead) or _ASIDE.search(self.text, start, at) or _REFUTED.match(self.text, candidate.end):
             return Rank.ASIDE
         if region.fence is not FenceKind.NONE:
             return Rank.FENCE if region.fence is FenceKind.JSON else Rank.CODE
@@ -346,7 +350,7 @@ class Reader:
 
     def _is_prose(self, start: int, end: int) -> bool:
         """Return whether a span is an index, the text of a link or, without a schema, a citation."""
-        text = self._text
+        text = self.text
         if start and (text[start - 1].isalnum() or text[start - 1] in "_])"):
             return True
         if text.startswith("(", end) and text.startswith("[", start):
@@ -355,7 +359,7 @@ class Reader:
 
     def is_citation(self, start: int, end: int) -> bool:
         """Return whether a span may be a citation such as `[1]`, or is empty."""
-        return end - start <= _LONGEST_CITATION and _CITATION.fullmatch(self._text, start, end) is not None
+        return end - start <= _LONGEST_CITATION and _CITATION.fullmatch(self.text, start, end) is not None
 
     def _is_echo(self, value: JsonValue, at: int = 0) -> bool:
         """Return whether a value repeats the schema, alone or as a member, or is a schema although none is requested.

@@ -11,7 +11,6 @@ decoder refuses them.
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -60,6 +59,8 @@ class Reason(StrEnum):
     """A number overflows a double, or an integer has more than `MAX_INTEGER_DIGITS` digits."""
     SCHEMA_ECHO = "schema_echo"
     """The model repeated the schema instead of an answer."""
+    NOT_ONLY_JSON = "not_only_json"
+    """There is other text beside the value, and only JSON is accepted."""
     NOT_AN_ANSWER = "not_an_answer"
     """JSON is only in places without an answer: thinking, examples, tool calls, parts of a broken value."""
 
@@ -75,16 +76,21 @@ _SENTENCES: Final = {
     Reason.DUPLICATE_KEYS: "An object in the answer gives one key two different values",
     Reason.NUMBER_OUT_OF_RANGE: "A number in the answer is out of range",
     Reason.SCHEMA_ECHO: "The answer repeats the schema instead of an answer that matches it",
+    Reason.NOT_ONLY_JSON: "The answer holds other text than JSON, and only JSON is wanted",
     Reason.NOT_AN_ANSWER: "JSON stands only in places that do not give the answer",
 }
 
 
 @dataclass(eq=False)
 class NoJsonFound(Exception):
-    """A text, or a part of it, has no acceptable JSON value. `reason` is why; `detail` adds a place or a count."""
+    """A text, or a part of it, has no acceptable JSON value. `reason` is why; `detail` adds a place or a count.
+
+    `near` is the text around the place, which `str` leaves out.
+    """
 
     reason: Reason
     detail: str = ""
+    near: str = ""
 
     def __str__(self) -> str:
         return f"{_SENTENCES[self.reason]}: {self.detail}" if self.detail else _SENTENCES[self.reason]
@@ -107,7 +113,7 @@ _KEY: Final = re.compile(rf"{_STRING}{_BLANKS}:{_BLANKS}")
 _SEPARATOR: Final = re.compile(rf"{_BLANKS}(,?){_BLANKS}")
 _WHOLE_STRING: Final = re.compile(_STRING)
 _BROKEN_STRING: Final = re.compile(_STRING_BODY)
-_ONE_SCALAR: Final = re.compile(rf"{_BLANKS}{SCALAR}{_BLANKS}")
+_BLANK_CHARACTERS: Final = " \t\r\n"
 _CLOSER: Final = {"{": "}", "[": "]"}
 _FLAT_LEVELS: Final = 2
 
@@ -213,35 +219,28 @@ def decode_whole(text: str) -> JsonValue:
     """Return the value of a text that is one JSON value, with blanks around it at most.
 
     Raises:
-        NoJsonFound: `INVALID_JSON` if the text violates the grammar, `TOO_DEEP`, or a reason of `decode_span`.
+        NoJsonFound: `INVALID_JSON` if the text violates the grammar, or a reason of `decode_first`.
     """
-    start = len(text) - len(text.lstrip(" \t\r\n"))
-    decoded = decode_plain(text, start)
-    if decoded is not None and not text[decoded[1] :].strip(" \t\r\n"):
-        return decoded[0]
-    if text.startswith(("{", "["), start):
-        skim = skim_container(text, start)
-        if skim.too_deep:
-            raise NoJsonFound(Reason.TOO_DEEP)
-        if skim.still_open or text[skim.end :].strip(" \t\r\n"):
-            raise NoJsonFound(Reason.INVALID_JSON)
-    elif _ONE_SCALAR.fullmatch(text) is None:
+    value, end = decode_first(text, len(text) - len(text.lstrip(_BLANK_CHARACTERS)))
+    if text[end:].strip(_BLANK_CHARACTERS):
         raise NoJsonFound(Reason.INVALID_JSON)
-    return decode_span(text)
+    return value
 
 
-def decode_plain(text: str, start: int) -> tuple[JsonValue, int] | None:
-    """Return the value that begins at a place, and its end; None if it is invalid or has to be read with more care.
+def decode_first(text: str, start: int) -> tuple[JsonValue, int]:
+    """Return the value that begins at a place, and its end. Python's decoder and a look at the bytes are enough.
 
-    This needs no skim: Python's decoder and a look at the bytes accept most values.
+    Raises:
+        NoJsonFound: `INVALID_JSON` if no value begins there, `TOO_DEEP`, or a reason of `decode_span`.
     """
     value: JsonValue
     try:
-        value, end = _QUICK.raw_decode(text, start)
-    except (ValueError, RecursionError, NoJsonFound):
-        return None
-    span = text[start:end]
-    return None if _may_be_deep(span) or _may_have_long_integer(span) else (value, end)
+        value, end = _decoder_for(text[start:]).raw_decode(text, start)
+    except (ValueError, RecursionError):
+        raise NoJsonFound(Reason.INVALID_JSON) from None
+    if _may_be_deep(text[start:end]):
+        raise NoJsonFound(Reason.TOO_DEEP)
+    return value, end
 
 
 def decode_span(span: str) -> JsonValue:
@@ -251,10 +250,9 @@ def decode_span(span: str) -> JsonValue:
         NoJsonFound: `DUPLICATE_KEYS` with different values, `NUMBER_OUT_OF_RANGE`, or `TOO_DEEP` if the caller's stack
             has no room.
     """
-    decoder = _CAREFUL if _may_have_long_integer(span) else _QUICK
     value: JsonValue
     try:
-        value = decoder.decode(span)
+        value = _decoder_for(span).decode(span)
     except RecursionError:
         raise NoJsonFound(Reason.TOO_DEEP, "the stack is used up") from None
     return value
@@ -285,12 +283,13 @@ _NEITHER_BRACKET_NOR_QUOTE: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 
 
-def _may_have_long_integer(text: str) -> bool:
-    """Return whether an integer may have too many digits. This is cheaper than a hook for each of a million numbers."""
+def _decoder_for(text: str) -> json.JSONDecoder:
+    """Return a decoder that checks integers only if one may be too long: a hook for each of a million costs more."""
     # So many digits have two of these characters.
     if _TWO_DIGITS.search(text[:: MAX_INTEGER_DIGITS // 2]) is None:
-        return False
-    return b"0" * MAX_INTEGER_DIGITS in text.encode("utf-8", "surrogatepass").translate(_DIGITS_AS_ZEROS)
+        return _QUICK
+    shape = text.encode("utf-8", "surrogatepass").translate(_DIGITS_AS_ZEROS)
+    return _CAREFUL if b"0" * MAX_INTEGER_DIGITS in shape else _QUICK
 
 
 _TWO_DIGITS: Final = re.compile(r"[0-9]{2}")
@@ -308,7 +307,7 @@ def _document(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 def _integer(digits: str) -> int:
     if len(digits) > MAX_INTEGER_DIGITS:
-        raise NoJsonFound(Reason.NUMBER_OUT_OF_RANGE, f"an integer of {len(digits)} digits")
+        raise NoJsonFound(Reason.NUMBER_OUT_OF_RANGE, digits[:40])
     return int(digits)
 
 
@@ -319,13 +318,11 @@ def _double(digits: str) -> float:
     return number
 
 
-def path_of_refusal(span: str) -> str:
-    """Return the path of the first value for which `decode_span` refuses a span."""
-    pending: list[tuple[str, object]] = [(ROOT, _TOLERANT.decode(span))]
+def path_of_duplicate(span: str) -> str:
+    """Return the path of the first key that an object of a well-formed span has twice, with different values."""
+    pending: list[tuple[str, object]] = [(ROOT, json.loads(span, object_pairs_hook=tuple, parse_int=str))]
     while pending:
         path, found = pending.pop()
-        if isinstance(found, NoJsonFound):
-            return path
         members: list[tuple[str | int, object]] = list(enumerate(found) if isinstance(found, list) else ())
         if isinstance(found, tuple):  # the pairs of an object
             members, first = list(found), dict(reversed(found))
@@ -336,24 +333,13 @@ def path_of_refusal(span: str) -> str:
     return ROOT
 
 
-def _or_refusal(parse: Callable[[str], float]) -> Callable[[str], object]:
-    def parsed(digits: str) -> object:
-        try:
-            return parse(digits)
-        except NoJsonFound as refusal:
-            return refusal
-
-    return parsed
-
-
 def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
 _QUICK: Final = json.JSONDecoder(object_pairs_hook=_document, parse_float=_double, parse_constant=_no_constant)
-_CAREFUL: Final = json.JSONDecoder(object_pairs_hook=_document, parse_float=_double, parse_int=_integer)
-_TOLERANT: Final = json.JSONDecoder(
-    object_pairs_hook=tuple, parse_int=_or_refusal(_integer), parse_float=_or_refusal(_double)
+_CAREFUL: Final = json.JSONDecoder(
+    object_pairs_hook=_document, parse_float=_double, parse_int=_integer, parse_constant=_no_constant
 )
 
 ANNOTATIONS: Final = frozenset(

@@ -70,8 +70,10 @@ BREAKS = [
     pytest.param('{"note": "x", ...}', "line 1, column 15", "nothing may be left out", id="ellipsis"),
     pytest.param('{"note": 1,, "b": 2}', "line 1, column 12", "a key in double quotes", id="two commas"),
     pytest.param('{"note": "x', "line 1, column 12", "breaks off inside a JSON value", id="cut off"),
-    pytest.param('\n\n{"note": {"b": 1, "b": 2}}', "$.note.b", '"b", line 3, column 1', id="a key twice"),
-    pytest.param('{"note": [1, 1e999]}', "$.note[1]", "1e999", id="a number that overflows"),
+    pytest.param(
+        '\n\n{"note": {"b": 1, "b": 2}}', "line 3, column 1: $.note.b", "one key two different", id="a key twice"
+    ),
+    pytest.param('{"note": [1, 1e999]}', "line 1, column 14: 1e999", "out of range", id="a number that overflows"),
     pytest.param("[" * 300, "line 1, column 301", "nested too deep", id="too deep"),
     pytest.param("Sorry.", "line 1, column 1", "holds no JSON value", id="prose"),
     pytest.param("", "line 1, column 1", "holds no JSON value", id="nothing"),
@@ -101,7 +103,7 @@ def test_a_model_reads_where_and_why_its_answer_breaks(answer: str, place: str, 
 def test_a_place_is_that_in_the_whole_answer() -> None:
     told = demand('\n\nOf course!\n```json\n{"note": "x" y}\n```\nDone.', NOTE) or ""
 
-    assert 'line 5, column 12 (near rse! ```json {"note": "x" y} ``` Done.): this " ends the string' in told
+    assert 'line 5, column 12: this " ends the string' in told
     assert "line 2, column 12" in (demand('```json\n{"note": "x\n```', NOTE) or "")
     assert "this string never ends" in (demand('```json\n{"note": "x\n```', NOTE) or "")
 
@@ -115,15 +117,15 @@ def test_no_demand_is_without_a_place(schema: dict[str, Any]) -> None:
             for line in (demand(text, schema) or "").splitlines()[1:]:
                 assert re.match(r"- \$[^ ]*: |$", line)
                 is_of_the_text = re.match(r"- \$: (?:JSON|The|An?) ", line)
-                assert is_of_the_text is None or re.search(r"line [0-9]+, column [0-9]+ \(near .+\)", line), line
+                assert is_of_the_text is None or re.search(r"line [0-9]+, column [0-9]+", line), line
 
 
 def test_only_json_is_demanded_with_the_place_of_the_other_text() -> None:
     contract = OutputContract(JsonFormat(NOTE), SchemaSource.INLINE, strict_json_only=True)
-    for answer, place in (('Here: {"note": "x"}', "line 1, column 1 "), ('{"note": "x"}\nDone.', "line 1, column 14 ")):
+    for answer, place in (('Here: {"note": "x"}', "line 1, column 1"), ('{"note": "x"}\nDone.', "line 1, column 14")):
         outcome = Enforcement(contract).judge(answer)
         assert isinstance(outcome, AskAgain)
-        assert place in outcome.problems[0].message
+        assert outcome.problems[0].message.endswith(place)
 
 
 def test_a_broken_answer_is_told_rather_than_a_smaller_value_beside_it() -> None:

@@ -136,7 +136,7 @@ def test_scalars_count_as_the_whole_of_a_region(text: str, schema: dict[str, Any
 
 @pytest.mark.parametrize("text", ["The answer is 42", "It is true that it is false.", "blue", "12,111"])
 def test_scalars_do_not_count_in_prose(text: str) -> None:
-    with pytest.raises(NoJsonFound, match=r"^The answer holds no JSON value: line 1, column 1 "):
+    with pytest.raises(NoJsonFound, match=r"^The answer holds no JSON value: line 1, column 1$"):
         extract_json(text, {"type": ["integer", "boolean", "string"]})
 
 
