@@ -6,6 +6,7 @@ from pydantic import JsonValue, ValidationError
 
 from ao_protocol.attachments import Attachments
 from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.json_words import shown
 from ao_protocol.wire import Identifier, InvalidDocument, JsonObject, Name, WireModel, problems_of
 
 
@@ -88,7 +89,7 @@ def parse_control_line(line: bytes) -> ControlLine | None:
     kind = document.get("type")
     if not isinstance(kind, str):
         place = "$.type" if "type" in document else "$"
-        raise InvalidControlLine([f"{place}: expected a type, a string, found {kind!r}"])
+        raise InvalidControlLine([f"{place}: expected a type, a string, found {shown(kind)}"])
     model = CONTROL_LINES.get(kind)
     try:
         return model.model_validate(document) if model else None

@@ -21,6 +21,7 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity
 from ao_protocol.field_rules import OF_AN_INVOCATION
 from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.json_words import missing
 from ao_protocol.version import (
     MalformedSchemaVersion,
     SchemaVersion,
@@ -195,7 +196,7 @@ class Invocation(WireModel):
     output_schema_source: str | None = None
     """Where `output_schema` came from: blueprint, inline, named or default."""
     output_schema_options: JsonObject | None = None
-    """How the caller's contract is kept: max_retries, extract_json, strict_json_only, validation_mode, strategy."""
+    """How the contract is kept: max_retries, extract_json, strict_json_only, validation_mode, strategy, ambiguous."""
     project_dir: Annotated[str, Field(pattern=r"^/")] | None = None
     """Where the agent works, an absolute path."""
     executor_session_id: Identifier | None = None
@@ -420,5 +421,5 @@ def parse_description(line: bytes) -> Description:
         raise InvalidDescription(problems_of(error, document)) from error
     # The default is for executors that use this package. The versions of other executors are not known.
     if "schema_versions" not in description.model_fields_set:
-        raise InvalidDescription(["$: 'schema_versions' is a required property"])
+        raise InvalidDescription([f"$: {missing('schema_versions')}"])
     return description

@@ -11,6 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ao_protocol.field_rules import OF_A_FAILURE, OF_A_REQUEST, OF_A_RESULT
 from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.json_words import shown
 from ao_protocol.message_content import ContentBlock
 from ao_protocol.published import validator_for
 from ao_protocol.wire import (
@@ -391,7 +392,7 @@ class InvalidEvent(InvalidDocument):
     def __init__(self, event_type: object, problems: list[str]) -> None:
         super().__init__(problems)
         self.event_type = event_type
-        self.kind = f"event {event_type!r}" if isinstance(event_type, str) else "line"
+        self.kind = f"event {shown(event_type)}" if isinstance(event_type, str) else "line"
 
 
 _ENVELOPE_FIELDS: Final = frozenset(Envelope.model_fields) | {"event_type"}
@@ -477,5 +478,5 @@ def body_from_document(document: dict[str, JsonValue]) -> Body:
     if model is None:
         expected = f"expected one of {', '.join(BODIES)}, or a vendor's own `_vendor/name`"
         place = "$.event_type" if "event_type" in document else "$"
-        raise InvalidEvent(event_type, [f"{place}: unknown event type {event_type!r}, {expected}"])
+        raise InvalidEvent(event_type, [f"{place}: unknown event type {shown(event_type)}, {expected}"])
     return model.model_validate(document)

@@ -11,6 +11,8 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from ao_protocol.json_words import shown
+
 if TYPE_CHECKING:
     from pydantic import JsonValue  # an executor imports this before its first event: no slow import
 
@@ -113,7 +115,7 @@ def _object_without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, obj
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise Ambiguous(f"duplicate key {key!r}")
+                raise Ambiguous(f"duplicate key {shown(key)}")
             seen.add(key)
     return document
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ao_protocol.json_words import shown
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
@@ -55,15 +57,15 @@ def resolution_of(request: Mapping[str, Any], response: Mapping[str, Any]) -> Re
     options = options_of(request)
     chosen, outcome, by = response.get("option_id"), response.get("outcome"), response.get("by") or "person"
     if chosen is not None and chosen not in options:
-        raise InvalidAnswer(f"option_id is {chosen!r}; expected {_either(options)}")
+        raise InvalidAnswer(f"option_id is {shown(chosen)}; expected {_either(options)}")
     if outcome in {"cancelled", "expired"}:
         if chosen is not None:
-            raise InvalidAnswer(f"outcome is {outcome} and option_id is {chosen!r}; expected only one of them")
+            raise InvalidAnswer(f"outcome is {outcome} and option_id is {shown(chosen)}; expected only one of them")
         return Resolution(outcome, by, default_of(request) if outcome == "expired" else None)
     declines = chosen is not None and options[chosen]["effect"] == "deny"
     natural = "declined" if declines else "accepted"
     if outcome is not None and outcome != natural and (chosen is not None or outcome != "declined"):
-        raise InvalidAnswer(f"outcome is {outcome}, and option_id is {chosen!r}, which means {natural}")
+        raise InvalidAnswer(f"outcome is {outcome}, and option_id is {shown(chosen)}, which means {natural}")
     if declines or outcome == "declined":
         return Resolution("declined", by, chosen)
     return Resolution("accepted", by, chosen, _checked_value(request, chosen, response.get("value")))

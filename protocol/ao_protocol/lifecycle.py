@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from ao_protocol.errors import REFUSALS, RETRYABLE
 from ao_protocol.events import BODIES
+from ao_protocol.json_words import shown
 from ao_protocol.wire import JsonObject
 
 
@@ -291,10 +292,10 @@ class RunLifecycle:
             if found == expected:
                 continue
             if found is not None or not may_be_unnamed:
-                raise WrongRun(f"{name} is {found!r}, expected {expected!r}")
+                raise WrongRun(f"{name} is {shown(found)}, expected {shown(expected)}")
             unnamed = unnamed or name
         if before is not None and unnamed is None:
-            raise WrongRun(f"{before} is None, expected {getattr(self, before)!r}")
+            raise WrongRun(f"{before} is null, expected {shown(getattr(self, before))}")
         self.unnamed = unnamed
 
     def _pair(self, event_type: str, event: Mapping[str, Any]) -> None:

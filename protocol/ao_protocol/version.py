@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from ao_protocol.json_words import shown
+
 if TYPE_CHECKING:
     from pydantic import JsonValue  # an executor imports this before its first event: no slow import
 
@@ -29,7 +31,8 @@ class SchemaVersion(NamedTuple):
         """
         written = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
         if written is None:
-            raise MalformedSchemaVersion(f"schema_version is {text!r}, expected a string such as {str(CURRENT)!r}")
+            expected = f"expected a string such as {shown(str(CURRENT))}"
+            raise MalformedSchemaVersion(f"schema_version is {shown(text)}, {expected}")
         return cls(int(written[1]), int(written[2]))
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from ao_protocol.framing import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, MAX_SAFE_INTEGER, fits_in_events
 from ao_protocol.json_path import path_to
+from ao_protocol.json_words import missing, shown
 from ao_protocol.short_text import shorten
 
 JsonObject: TypeAlias = dict[str, JsonValue]
@@ -52,6 +53,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 MAX_SHOWN_CHARACTERS: Final = 80
 
 _PYTHON_CLASS: Final = re.compile(r" or instance of \w+")
+_IN_SINGLE_QUOTES: Final = re.compile(r"'([^'\"]*)'")
 
 
 class WireModel(BaseModel):
@@ -77,12 +79,16 @@ class InvalidDocument(ValueError):
 
 
 class WrongField(NamedTuple):
-    """An invalid field: its path, pydantic's type of the problem, what it should be, and the value if there is one."""
+    """An invalid field: its path, pydantic's type of the problem, what it should be, and the value if there is one.
+
+    `missing` is the name of a field that the object at the path lacks.
+    """
 
     path: str
     type: str
     message: str
     found: str = ""
+    missing: str | None = None
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" + (f", found {self.found}" if self.found else "")
@@ -99,9 +105,13 @@ def wrong_fields(error: ValidationError, document: object) -> Iterator[WrongFiel
         path = path_to(_place(problem, document))
         message = _PYTHON_CLASS.sub("", problem["msg"]).removeprefix("Value error, ")
         if problem["type"] == "missing":
-            message = f"{problem['loc'][-1]!r} is a required property"
-        shown = "" if problem["type"] in {"missing", "value_error"} else repr(problem["input"])
-        found = shorten(shown, MAX_SHOWN_CHARACTERS)
+            name = str(problem["loc"][-1])
+            yield WrongField(path, problem["type"], missing(name), missing=name)
+            continue
+        found = ""
+        if problem["type"] != "value_error":
+            message = _IN_SINGLE_QUOTES.sub(r'"\1"', message)
+            found = shorten(shown(problem["input"]), MAX_SHOWN_CHARACTERS)
         yield WrongField(path, problem["type"], message[:1].lower() + message[1:], found)
 
 

@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from ao_protocol.contracts.problems import interoperability_problems, is_interoperable
 from ao_protocol.framing import MAX_DEPTH, MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.json_path import ROOT, below
+from ao_protocol.json_words import shown
 from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject
 
@@ -68,7 +69,7 @@ def parse_json(text: str, max_depth: int = MAX_WRITTEN_DEPTH) -> JsonValue:
         built = dict(pairs)
         if len(built) < len(pairs):
             twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-            flawed.append((built, f"duplicate key {twice!r}"))
+            flawed.append((built, f"duplicate key {shown(twice)}"))
         return built
 
     def number(digits: str) -> float:
@@ -120,7 +121,7 @@ def check_name(name: str, most: int = MAX_IDENTIFIER_CHARACTERS, place: str = ""
     elif not 0 < len(name) <= most:
         problem = f"{len(name)} characters"
     elif name in {".", ".."}:  # no address can hold it as a segment
-        problem = repr(name)
+        problem = shown(name)
     else:
         return name
     expected = f"expected a name of 1 to {most} characters other than '.' and '..', none of them a control character"
@@ -268,10 +269,12 @@ class _Builder:
         self._depths[-1] = max(self._depths[-1], depth + 1)
         if keys is not None and len(members) % 2 == 0:
             if not isinstance(value, str):
-                found = "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else value
-                raise _refusal(event, f"key {_shown(str(found))} is not a string; quote it")
+                found = (
+                    "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else shown(value)
+                )
+                raise _refusal(event, f"key {found} is not a string; quote it")
             if value in keys:
-                raise _refusal(event, f"duplicate key {_shown(repr(value))}")
+                raise _refusal(event, f"duplicate key {shown(value)}")
             if value == "<<":
                 raise _refusal(event, "'<<' is no merge in YAML 1.2; write the fields out")
             keys.add(value)
@@ -294,7 +297,7 @@ def _scalar(event: Any) -> object:  # noqa: ANN401
     if name == "float" and type(value) is int:
         return float(value)
     if type(value) is not _TYPES[name]:
-        raise _refusal(event, f"{_shown(repr(text))} is no {name}, as its tag says")
+        raise _refusal(event, f"{shown(text)} is no {name}, as its tag says")
     return value
 
 

@@ -30,7 +30,7 @@ def test_pr_reviewer_is_asked_again_and_gives_a_validated_review(ao: Ao) -> None
     assert run.exit_code == 0, run.stderr
     assert run.document["approval"] == "request_changes"
     assert "attempt 1 of 2: the answer does not fit the schema" in run.stderr
-    assert "$.approval: 'approved' is not one of ['approve', 'request_changes', 'comment']" in run.stderr
+    assert '$.approval: "approved" is not one of ["approve", "request_changes", "comment"]' in run.stderr
     assert "attempt 2 of 2: the answer fits the schema" in run.stderr
 
 
@@ -51,7 +51,7 @@ def test_content_writer_takes_parameters_and_goes_on_by_prompt(ao: Ao) -> None:
 def test_content_writer_refuses_parameters_that_do_not_fit(ao: Ao) -> None:
     run = run_example(ao, "content-writer", "--param", "topic=AI Safety", "--param", "format=poem")
     assert run.exit_code == 64
-    assert "$.format: 'poem' is not one of ['summary', 'essay', 'bullet_points']" in run.stderr
+    assert '$.format: "poem" is not one of ["summary", "essay", "bullet_points"]' in run.stderr
 
 
 def test_echo_runs_its_command_and_asks_no_model(ao: Ao) -> None:

@@ -109,7 +109,7 @@ export function* problems(schema, value, path = '$', root = schema) {
       yield* problems(rule, one, `${path}[${at}]`, root)
     }
   } else if (type === 'object') {
-    for (const name of schema.required ?? []) if (!Object.hasOwn(value, name)) yield `${path}: '${name}' is a required property`
+    for (const name of schema.required ?? []) if (!Object.hasOwn(value, name)) yield `${path}: ${JSON.stringify(name)} is a required property`
     for (const [name, rule] of Object.entries(schema.dependencies ?? {})) {
       if (Object.hasOwn(value, name)) yield* problems(Array.isArray(rule) ? { required: rule } : rule, value, path, root)
     }
@@ -228,8 +228,9 @@ export function checkOrder(blueprint, parameters) {
   if (blueprint.output_format) return new Contract({ format: blueprint.output_format, strategy })
   const { SCHEMA_ENFORCEMENT_MAX_RETRIES: usually, SCHEMA_ENFORCEMENT_EXTRACT_JSON: extracts } = process.env
   const retries = ours ? 1 : options.max_retries ?? Number(usually ?? 2), isLenient = options.validation_mode === 'lenient'
+  const isClear = options.ambiguous === 'refuse'
   const isWholeText = isStrict || !(options.extract_json ?? isTrue(ours ? undefined : extracts) ?? true)
-  return schema && new Contract({ schema, strategy, retries, isLenient, isWholeText, source: ours ? 'blueprint' : 'default' })
+  return schema && new Contract({ schema, strategy, retries, isLenient, isClear, isWholeText, source: ours ? 'blueprint' : 'default' })
 }
 
 /** Returns the description that a text is. */
@@ -300,8 +301,8 @@ function* bare(text) {
   }
 }
 
-/** Returns the value of an answer under a schema, or its problems (SPEC 9.4). */
-export function readAnswer(text, schema, isWholeText) {
+/** Returns the value of an answer under a schema, or its problems (SPEC 9.4); `isClear` refuses two that differ (9.7). */
+export function readAnswer(text, schema, isWholeText, isClear = false) {
   const rest = text.replace(ASIDE, '\n'), fences = [...rest.replace(TAG, '\n').matchAll(FENCE)]
   const inFences = (isJson) => fences.filter(([, , language]) => /^(json)?$/i.test(language) === isJson).map(([, , , inner]) => inner)
   const tags = [...rest.matchAll(TAG)].map(([, , inner]) => inner.match(/```\w*\n(.*)```/s)?.[1] ?? inner)
@@ -311,7 +312,12 @@ export function readAnswer(text, schema, isWholeText) {
     const values = rank.flatMap((one) => { try { return [{ value: decode(one.trim()) }] } catch { return [] } })
     const judged = values.map((one) => ({ ...one, problems: same(one.value, schema) ? ['$: this is the schema'] : [...problems(schema, one.value)] }))
     const valid = judged.filter((one) => !one.problems.length)
-    if (valid.length) return { ...valid.at(-1), ambiguous: valid.some((one) => !same(one.value, valid.at(-1).value)) }
+    const ambiguous = valid.some((one) => !same(one.value, valid.at(-1).value))
+    if (ambiguous && isClear) {
+      const [one, other] = [valid[0], valid.at(-1)].map(({ value }) => JSON.stringify(value).slice(0, 200))
+      return { problems: [`$: two values may be meant, ${one} and ${other}; answer with one and no other JSON`] }
+    }
+    if (valid.length) return { ...valid.at(-1), ambiguous }
     if (judged.length && found[0].startsWith('$: no JSON')) found = judged[0].problems
   }
   return { problems: found }
@@ -352,7 +358,7 @@ class Contract {
     if (['max_tokens', 'model_context_window_exceeded'].includes(stop_reason)) {
       return relay.fail(new Ending('output_truncated', 'a limit cut the answer off', { origin: 'model' }))
     }
-    const answer = text === null ? { value: data, problems: check(this.schema, data) } : inTime(() => readAnswer(text, this.schema, this.isWholeText))
+    const answer = text === null ? { value: data, problems: check(this.schema, data) } : inTime(() => readAnswer(text, this.schema, this.isWholeText, this.isClear))
     const left = canAskAgain ? this.retries + 1 - attempt : 0, errors = answer.problems
     if (errors.length) this.held = undefined
     else this.release(relay)

@@ -58,7 +58,7 @@ async def perform_script(task: Task, wire_fd: int) -> Result:
 def _script_of(task: Task) -> JsonObject:
     inline, file = task.config.get("script"), task.config.get("script_file") or os.environ.get(SCRIPT_VARIABLE)
     if inline is None and file is None:
-        raise _invalid(f"$: 'script' or 'script_file' is a required property, and {SCRIPT_VARIABLE} is not set")
+        raise _invalid(f'$: "script" or "script_file" is a required property, and {SCRIPT_VARIABLE} is not set')
     script = inline if inline is not None else _load(Path(str(file)))
     problems = validate(script, SCRIPT_SCHEMA)
     if problems:

@@ -18,6 +18,7 @@ from ao_protocol.agent_response.model import (
     UnexpectedContent,
     excerpt,
 )
+from ao_protocol.json_words import shown
 from ao_protocol.wire import JsonObject
 
 _FORMAT: Final = "- [P1] issue — file:line — rationale"
@@ -113,7 +114,7 @@ def findings_in(text: str, notes: Notes, first_line: int = 1) -> list[JsonObject
     findings = [_finding(item, notes) for item in _items(text, _FINDING, first_line)]
     if not findings and text.strip(BLANKS) and not says_nothing(text):
         found = excerpt(text.strip(BLANKS))
-        notes.refuse(UnexpectedContent(f"line {first_line}", found, f"lines such as {_FORMAT!r}"))
+        notes.refuse(UnexpectedContent(f"line {first_line}", found, f"lines such as {shown(_FORMAT)}"))
     return findings
 
 
@@ -124,7 +125,7 @@ def _finding(item: "_Item", notes: Notes) -> JsonObject:
     at = next((number for number, line in enumerate(item.lines) if number and _SUGGESTION.match(line)), None)
     issue, location, rationale = map(_read, _fields("\n".join(item.lines[:at])))
     if not issue:
-        notes.refuse(UnexpectedContent(f"line {item.line}", "no issue", f"a line such as {_FORMAT!r}"))
+        notes.refuse(UnexpectedContent(f"line {item.line}", "no issue", f"a line such as {shown(_FORMAT)}"))
     finding: JsonObject = {"priority": priority, "location": location, "issue": issue, "rationale": rationale}
     if at is not None:
         first, *others = item.lines[at:]

@@ -33,12 +33,12 @@ from ao_protocol.agent_response.model import (
 )
 from ao_protocol.agent_response.older_formats import read_older
 from ao_protocol.agent_response.xml_form import ROOT, read_xml, write_xml
-from ao_protocol.contracts.problems import shown
 from ao_protocol.extraction import NoJsonFound, Source, extract_json
 from ao_protocol.extraction.extract import Reader, validity_under
 from ao_protocol.extraction.survey import survey
 from ao_protocol.json_path import ROOT as DOCUMENT
 from ao_protocol.json_path import below
+from ao_protocol.json_words import shown
 
 MAX_CHARACTERS: Final = 4 * 1024 * 1024
 MAX_ATTEMPTS: Final = 8

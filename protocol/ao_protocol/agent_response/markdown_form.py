@@ -30,6 +30,7 @@ from ao_protocol.agent_response.model import (
     response_from_document,
 )
 from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.json_words import shown
 
 FRONT_MATTER: Final = re.compile(
     r"^---[ \t]*\n(?:(?:[A-Za-z_][A-Za-z0-9_-]*:[^\n]*|#[^\n]*|[ \t]*)\n){0,40}agent:[^\n]*\n", re.MULTILINE
@@ -186,7 +187,7 @@ def _sections(body: str, first_line: int, notes: Notes) -> dict[str, _Section]:
             continue
         lines = []
         if heading in found:
-            notes.refuse(UnexpectedContent(f"line {number}", f"a second section {heading!r}", "one at most"))
+            notes.refuse(UnexpectedContent(f"line {number}", f"a second section {shown(heading)}", "one at most"))
         else:
             found[heading] = number + 1, lines
     sections: dict[str, _Section] = {}

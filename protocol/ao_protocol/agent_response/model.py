@@ -18,7 +18,8 @@ from typing import Annotated, Final, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError, field_validator, model_validator
 
-from ao_protocol.contracts.problems import interoperability_problems, shown
+from ao_protocol.contracts.problems import interoperability_problems
+from ao_protocol.json_words import shown
 from ao_protocol.published import CURRENT_SCHEMAS
 from ao_protocol.short_text import shorten
 from ao_protocol.wire import JsonObject, WireModel, WrongField, wrong_fields
@@ -173,7 +174,7 @@ class Notes:
 
 def excerpt(text: str) -> str:
     """Return a text in quotes, shortened."""
-    return repr(shorten(text, MAX_SHOWN_CHARACTERS))
+    return shown(shorten(text, MAX_SHOWN_CHARACTERS))
 
 
 def readable(text: str) -> str:
@@ -277,8 +278,8 @@ def response_from_document(document: Mapping[str, object]) -> AgentResponse:
 
 
 def _refusal(field: WrongField) -> InvalidResponse:
-    if field.type == "missing":
-        return InvalidResponse(field.path, "nothing", field.message.replace(" is a", ", a"))
+    if field.missing is not None:
+        return InvalidResponse(field.path, "nothing", f"{shown(field.missing)}, a required property")
     found = field.found or field.message
     return InvalidResponse(field.path, found, _EXPECTED.get(field.type, field.message.removeprefix("input should be ")))
 
@@ -291,7 +292,7 @@ def check_version(version: object, place: str) -> None:
     """
     written = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if written is None:
-        raise UnsupportedResponseVersion(place, shown(version), f"a version as text, such as {CURRENT_VERSION!r}")
+        raise UnsupportedResponseVersion(place, shown(version), f"a version as text, such as {shown(CURRENT_VERSION)}")
     if written[1] != "1":
         expected = "version 1.x, the only major version that is read here"
         raise UnsupportedResponseVersion(place, f"version {written[0]}", expected)

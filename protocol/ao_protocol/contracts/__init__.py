@@ -2,6 +2,7 @@
 
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,
+    Ambiguity,
     ContractOverridden,
     Demand,
     InvalidOptions,
@@ -46,6 +47,7 @@ __all__ = [
     "Accepted",
     "AgentResponseFormat",
     "AlreadyDecided",
+    "Ambiguity",
     "AskAgain",
     "ContractOverridden",
     "Demand",

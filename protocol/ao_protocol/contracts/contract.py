@@ -15,11 +15,12 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from ao_protocol.contracts.problems import Problem, canonical_json, listed, shown
+from ao_protocol.contracts.problems import Problem, canonical_json
 from ao_protocol.contracts.vetting import check_schema, vetted_document
 from ao_protocol.documents import Blueprint, Invocation
 from ao_protocol.errors import ErrorType
 from ao_protocol.json_path import below
+from ao_protocol.json_words import listed, shown
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -42,6 +43,15 @@ class ValidationMode(StrEnum):
     """Trailing commas, comments and similar slips are tolerated if that cannot change data."""
 
 
+class Ambiguity(StrEnum):
+    """What follows if an answer has several values that fit and differ."""
+
+    REPORT = "report"
+    """The last one of the best place is the answer, and the result says that there was another."""
+    REFUSE = "refuse"
+    """The answer does not fit."""
+
+
 class Strategy(StrEnum):
     """How a model is asked for the required format (SPEC 9.6). The list is open: a program may declare others."""
 
@@ -60,8 +70,8 @@ class Strategy(StrEnum):
 
 
 USUAL: Final = Strategy.SYSTEM_PROMPT
-_FREE_OPTIONS: Final = frozenset({"strategy"})
-"""Options that a caller may set beside an authoritative contract: how the model is asked, not what it returns."""
+_FREE_OPTIONS: Final = frozenset({"strategy", "ambiguous"})
+"""Options that a caller may set beside an authoritative schema: how the model is asked, and how clear its answer is."""
 _RESPONSE_STRATEGIES: Final = frozenset({Strategy.PROMPT, Strategy.SYSTEM_PROMPT, Strategy.AUTO})
 
 
@@ -84,6 +94,7 @@ class OutputOptions:
     strict_json_only: bool = False
     validation_mode: ValidationMode = ValidationMode.STRICT
     strategy: Strategy | str | None = None
+    ambiguous: Ambiguity = Ambiguity.REPORT
 
 
 USUAL_OPTIONS: Final = OutputOptions()
@@ -113,6 +124,7 @@ def options_from(
         strict_json_only=chosen.get("strict_json_only", False),
         validation_mode=ValidationMode(chosen.get("validation_mode", ValidationMode.STRICT)),
         strategy=strategy,
+        ambiguous=Ambiguity(chosen.get("ambiguous", Ambiguity.REPORT)),
     )
 
 
@@ -166,14 +178,14 @@ def _contradictions(chosen: Mapping[str, Any], place: str) -> Iterator[Problem]:
         yield Problem(below(place, "extract_json"), message)
     if is_strict and chosen.get("validation_mode") == ValidationMode.LENIENT:
         message = (
-            "'lenient' contradicts strict_json_only, since what it repairs is no JSON; "
+            '"lenient" contradicts strict_json_only, since what it repairs is no JSON; '
             "for a whole text that may be repaired give extract_json false"
         )
         yield Problem(below(place, "validation_mode"), message)
     if only_extracts and is_strict:
-        yield Problem(below(place, "strict_json_only"), "true contradicts strategy 'extract', which looks inside prose")
+        yield Problem(below(place, "strict_json_only"), 'true contradicts strategy "extract", which looks inside prose')
     if only_extracts and chosen.get("extract_json") is False:
-        yield Problem(below(place, "extract_json"), "false contradicts strategy 'extract', which only extracts")
+        yield Problem(below(place, "extract_json"), 'false contradicts strategy "extract", which only extracts')
 
 
 def _is_retry_count(option: object) -> bool:
@@ -186,7 +198,7 @@ def _strategy_of(name: str) -> Strategy | str:
 
 
 def _one_of(values: type[StrEnum]) -> tuple[str, Callable[[object], bool]]:
-    *others, last = [repr(str(value)) for value in values]
+    *others, last = [shown(str(value)) for value in values]
     return f"{', '.join(others)} or {last}", lambda option: isinstance(option, str) and option in set(values)
 
 
@@ -198,6 +210,7 @@ _KNOWN_OPTIONS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = Mapp
         "extract_json": ("true or false", lambda option: isinstance(option, bool)),
         "strict_json_only": ("true or false", lambda option: isinstance(option, bool)),
         "validation_mode": _one_of(ValidationMode),
+        "ambiguous": _one_of(Ambiguity),
         "strategy": ("a text that is not empty", lambda option: isinstance(option, str) and option != ""),
     }
 )
@@ -246,6 +259,7 @@ class OutputContract:
     strict_json_only: bool = False
     validation_mode: ValidationMode = ValidationMode.STRICT
     strategy: Strategy | str | None = None
+    ambiguous: Ambiguity = Ambiguity.REPORT
 
     @property
     def error_type(self) -> ErrorType:
@@ -377,7 +391,8 @@ def _authoritative(demand: Demand, wanted: OutputFormat, options: OutputOptions)
         is_named = demand.source is SchemaSource.NAMED
         if not isinstance(wanted, JsonFormat) or canonical_json(demand.schema) != canonical_json(wanted.schema):
             raise ContractOverridden("the schema that the run names" if is_named else "the run's output_schema", name)
-    if bound := sorted(_given(demand.options).keys() - _FREE_OPTIONS):
+    free = _FREE_OPTIONS if isinstance(wanted, JsonFormat) else {"strategy"}
+    if bound := sorted(_given(demand.options).keys() - free):
         raise ContractOverridden(f"the run's output_schema_options ({', '.join(bound)})", name, PLACE)
     if isinstance(wanted, JsonFormat):
         check_schema(wanted.schema)
@@ -385,7 +400,8 @@ def _authoritative(demand: Demand, wanted: OutputFormat, options: OutputOptions)
         expected = listed(sorted(map(str, _RESPONSE_STRATEGIES)))
         message = f"an agent's response is asked for by {expected}, found {shown(str(options.strategy))}"
         raise InvalidOptions((Problem(f"{PLACE}.strategy", message),))
-    return OutputContract(wanted, SchemaSource.BLUEPRINT, max_retries=BLUEPRINT_RETRIES, strategy=options.strategy)
+    source, retries = SchemaSource.BLUEPRINT, BLUEPRINT_RETRIES
+    return OutputContract(wanted, source, retries, strategy=options.strategy, ambiguous=options.ambiguous)
 
 
 @dataclass(eq=False)
@@ -396,7 +412,7 @@ class StrategyNotOffered(ValueError):
     offered: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"strategy {str(self.wanted)!r} is not available for this contract; use {' or '.join(self.offered)}"
+        return f"strategy {shown(str(self.wanted))} is not available for this contract; use {' or '.join(self.offered)}"
 
 
 def with_strategy(

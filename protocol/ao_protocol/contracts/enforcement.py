@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,
+    Ambiguity,
     JsonFormat,
     NativeSchema,
     OutputContract,
@@ -30,7 +31,10 @@ from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import OutputSummary
 from ao_protocol.extraction import NoJsonFound, Source, extract_json
+from ao_protocol.extraction.damage import refusal_at
+from ao_protocol.extraction.strict_json import Reason, skim_container
 from ao_protocol.json_path import ROOT
+from ao_protocol.json_words import shown
 from ao_protocol.short_text import shorten, shorten_line
 
 if TYPE_CHECKING:
@@ -136,9 +140,17 @@ def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> 
     try:
         extraction = extract_json(text, demanded.schema, lenient=contract.validation_mode is ValidationMode.LENIENT)
     except NoJsonFound as error:
-        return not_assessed(str(error), contract, text)
+        return not_assessed(str(error), contract, text, error.near)
     if extraction.source is not Source.WHOLE and (contract.strict_json_only or not contract.extract_json):
-        return not_assessed("The answer holds other text than JSON, and only JSON is wanted", contract, text)
+        at = len(text) - len(text.lstrip())
+        at = skim_container(text, at).end if text.startswith(("{", "["), at) else at
+        refusal = refusal_at(Reason.NOT_ONLY_JSON, text, at)
+        return not_assessed(str(refusal), contract, text, refusal.near)
+    if extraction.ambiguous and contract.ambiguous is Ambiguity.REFUSE:
+        other = shown(extraction.others[0]) if extraction.others else "one that breaks off"
+        found = f"found {shown(extraction.value)} and {other}"
+        two = Problem(ROOT, "two values may be meant; answer with one and no other JSON", excerpt=found)
+        return _broken((two,), contract, text)
     return _judged(extraction.value, contract, text, ambiguous=extraction.ambiguous, edits=extraction.edits)
 
 
@@ -191,10 +203,10 @@ def _assess_response(text: str, contract: OutputContract, form: ResponseForm) ->
     return _broken(tuple(problems), contract, text)
 
 
-def not_assessed(reason: str, contract: OutputContract, text: str) -> Assessment:
+def not_assessed(reason: str, contract: OutputContract, text: str, near: str = "") -> Assessment:
     """Return the assessment of an answer that cannot be read or validated. It is rejected for this reason."""
-    prompt = missing_answer_feedback(reason, contract, text)
-    return Assessment(problems=(Problem(ROOT, reason),), prompt=prompt)
+    problem = Problem(ROOT, reason, excerpt=f"near {near}" if near else "")
+    return Assessment(problems=(problem,), prompt=missing_answer_feedback(problem, contract, text))
 
 
 def _broken(problems: tuple[Problem, ...], contract: OutputContract, text: str) -> Assessment:
@@ -212,10 +224,10 @@ def validation_feedback(problems: Sequence[Problem], contract: OutputContract, a
     return _framed(f"Your output did not match the required {what}.", problems, contract, answer)
 
 
-def missing_answer_feedback(reason: str, contract: OutputContract, answer: str) -> str:
+def missing_answer_feedback(problem: Problem, contract: OutputContract, answer: str) -> str:
     """Return the prompt that asks again after a text without a readable answer, with the reason."""
     what = "as the required JSON" if isinstance(contract.format, JsonFormat) else "in the required form"
-    return _framed(f"Your output could not be read {what}.", [Problem(ROOT, reason)], contract, answer)
+    return _framed(f"Your output could not be read {what}.", [problem], contract, answer)
 
 
 def _framed(reason: str, problems: Sequence[Problem], contract: OutputContract, answer: str) -> str:
@@ -235,7 +247,8 @@ def _error_lines(problems: Sequence[Problem]) -> Iterator[str]:
     room = MAX_ERROR_BYTES
     listed = 0
     for problem in problems[:MAX_LISTED_PROBLEMS]:
-        line = shorten_line(f"- {problem}", MAX_PROBLEM_CHARACTERS)
+        excerpt = f" ({problem.excerpt})" if problem.excerpt else ""
+        line = shorten_line(f"- {problem}{excerpt}", MAX_PROBLEM_CHARACTERS)
         room -= len(line.encode(errors="replace")) + 1
         if listed and room < 0:
             break

@@ -6,13 +6,15 @@ is visited.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Final, TypeAlias
 
-from ao_protocol.contracts.problems import Problem, listed, shown
+from ao_protocol.contracts.problems import Problem
 from ao_protocol.contracts.verdicts import JSON, MAX_BACKTRACKS, Engine, pattern_engine, search_failure
 from ao_protocol.json_path import below
+from ao_protocol.json_words import listed, missing, shown
 from ao_protocol.short_text import shorten
 
 MAX_EXPLAINING_STEPS: Final = 100_000
@@ -22,15 +24,22 @@ STEPS_OF_A_CHECK: Final = 0.2
 STEPS_OF_A_MEMBER: Final = 0.3
 """Of a keyword's value that is gone through."""
 MAX_MESSAGE_CHARACTERS: Final = 1_000
+MOST_REASONS: Final = 20
+"""An alternative with more reasons to refuse a value is not compared more closely."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A value and the part of the schema that refuses it."""
+    """A value and the part of the schema that refuses it.
+
+    `needed` are the members that the parts around it require of the same value. `way_out` ends the messages.
+    """
 
     schema: JSON
     path: str
     value: JSON
+    needed: frozenset[str] = frozenset()
+    way_out: str = ""
 
 
 class _TooMuchEffort(Exception):
@@ -97,7 +106,16 @@ class _Explanation:
         """Return the value if a part of the document refuses it; `step` leads from the value of `at` to it."""
         if self.accepts(schema, value):
             return ()
-        return (_Refused(self.engine.dereferenced(schema), at.path if step is None else below(at.path, step), value),)
+        schema = self.engine.dereferenced(schema)
+        if step is None:
+            return (_Refused(schema, at.path, value, self.needed(at), at.way_out),)
+        may_be_left_out = value is None and isinstance(step, str) and step not in self.needed(at)
+        return (_Refused(schema, below(at.path, step), value, way_out="; leave it out" if may_be_left_out else ""),)
+
+    def needed(self, at: _Refused) -> frozenset[str]:
+        """Return the members that a part, those around it and those of its `allOf` require of the same value."""
+        parts = [at.schema, *map(self.engine.dereferenced, at.schema.get("allOf", ()))]
+        return at.needed.union(*(part.get("required", ()) for part in parts if isinstance(part, dict)))
 
     def has_match(self, pattern: str, text: str) -> bool:
         """Return whether a pattern is found in a text. A search that takes too many steps finds nothing."""
@@ -107,21 +125,26 @@ class _Explanation:
     def reasons(self, refused: _Refused) -> Iterator[Problem | _Refused]:
         """Yield what the keywords of a part say, and the parts inside it that refuse the value or a member of it."""
         if refused.schema is False:
-            yield Problem(refused.path, f"False schema does not allow {shown(refused.value)}")
+            yield Problem(refused.path, f"the schema false does not allow {shown(refused.value)}{refused.way_out}")
             return
         explained = False
-        for keyword, rule in refused.schema.items():
-            if keyword not in _KEYWORDS or not isinstance(refused.value, _KEYWORDS[keyword][0]):
-                continue
-            self.spend(STEPS_OF_A_MEMBER * len(rule) if isinstance(rule, dict | list) else STEPS_OF_A_CHECK)
-            for found in _KEYWORDS[keyword][1](self, refused, rule):
+        for keyword, words in self.said(refused):
+            for found in words:
                 explained = True
-                if isinstance(found, _Refused):
+                if isinstance(found, _Refused | Problem):
                     yield found
                 else:
-                    yield Problem(refused.path, shorten(found, MAX_MESSAGE_CHARACTERS), keyword)
+                    message = f"{shorten(found, MAX_MESSAGE_CHARACTERS)}{refused.way_out}"
+                    yield Problem(refused.path, message, keyword)
         if not explained:
             yield Problem(refused.path, _not_valid(refused))
+
+    def said(self, refused: _Refused) -> "Iterator[tuple[str, _Words]]":
+        """Yield each keyword of a part that is about the value, with what it says."""
+        for keyword, rule in refused.schema.items():
+            if keyword in _KEYWORDS and isinstance(refused.value, _KEYWORDS[keyword][0]):
+                self.spend(STEPS_OF_A_MEMBER * len(rule) if isinstance(rule, dict | list) else STEPS_OF_A_CHECK)
+                yield keyword, _KEYWORDS[keyword][1](self, refused, rule)
 
 
 _SENTENCES: Final = {
@@ -129,7 +152,7 @@ _SENTENCES: Final = {
     "enum": "{value} is not one of {rule}",
     "exclusiveMaximum": "{value} is greater than or equal to the maximum of {rule}",
     "exclusiveMinimum": "{value} is less than or equal to the minimum of {rule}",
-    "format": "{value} is not a {rule}",
+    "format": "{value} does not have the format {rule}",
     "maxItems": "{value} is too long",
     "maxLength": "{value} is too long",
     "maxProperties": "{value} has too many properties",
@@ -144,6 +167,8 @@ _SENTENCES: Final = {
     "uniqueItems": "{value} has non-unique elements",
 }
 """The sentence for each keyword that asserts something about the value itself."""
+_EXAMPLES: Final = {"date": "2026-01-31", "date-time": "2026-01-31T12:00:00Z", "time": "12:00:00Z"}
+"""Values of formats that models are often wrong about."""
 _SENTENCES_OF_LIMITS: Final[Mapping[tuple[str, float], str]] = {
     **dict.fromkeys((("maxItems", 0), ("maxLength", 0), ("maxProperties", 0)), "{value} is expected to be empty"),
     **dict.fromkeys((("minItems", 1), ("minLength", 1), ("minProperties", 1)), "{value} should be non-empty"),
@@ -164,10 +189,11 @@ def _sentence(keyword: str, asked: _Explanation, at: _Refused, rule: JSON) -> It
     if isinstance(rule, int | float):
         sentence = _SENTENCES_OF_LIMITS.get((keyword, rule), sentence)
     words = listed(rule) if keyword == "type" and isinstance(rule, list) else shown(rule)
-    yield sentence.format(value=shown(at.value), rule=words)
+    example = f", as {shown(_EXAMPLES[rule])} has" if keyword == "format" and rule in _EXAMPLES else ""
+    yield sentence.format(value=shown(at.value), rule=words) + example
 
 
-_Words: TypeAlias = Iterator[str | _Refused]
+_Words: TypeAlias = Iterator[str | Problem | _Refused]
 
 
 def _all_of(asked: _Explanation, at: _Refused, rule: JSON) -> _Words:
@@ -186,26 +212,61 @@ def _one_of(asked: _Explanation, at: _Refused, rule: JSON) -> _Words:
     if first is None:
         yield from _no_alternative(asked, at, rule)
     elif others := list(fitting):
-        yield f"{shown(at.value)} is valid under each of {', '.join(map(repr, [*others, first]))}"
+        yield f"{shown(at.value)} is valid under each of {listed([*others, first])}, and only one may accept it"
 
 
 def _no_alternative(asked: _Explanation, at: _Refused, rule: JSON) -> _Words:
-    """Yield that no alternative fits, and the only one that may be meant, if there is one."""
+    """Yield that no alternative fits, and what is wrong under the one that was meant."""
     yield f"{shown(at.value)} is not valid under any of the given schemas"
     asked.spend(STEPS_OF_A_PART * len(rule))
-    alternatives = map(asked.engine.dereferenced, rule)
-    meant = [schema for schema in alternatives if _may_be_meant(asked.engine, schema, at.value)]
-    if len(meant) == 1:
-        yield _Refused(meant[0], at.path, at.value)
+    alternatives = [schema for schema in map(asked.engine.dereferenced, rule) if isinstance(schema, dict)]
+    of_the_type = [schema for schema in alternatives if _agrees(asked.engine, schema, at.value, "type")]
+    members = at.value if isinstance(at.value, dict) else {}
+    declared = [_constants(asked.engine, schema, members) for schema in of_the_type]
+    meant = [
+        schema
+        for schema, constants in zip(of_the_type, declared, strict=True)
+        if all(_agrees(asked.engine, constants[name], members[name], "const", "enum") for name in constants)
+    ]
+    if not of_the_type:
+        types = [schema["type"] for schema in alternatives if "type" in schema]
+        allowed = [name for each in types for name in (each if isinstance(each, list) else [each])]
+        if len(types) == len(alternatives):
+            yield Problem(
+                at.path, f"{shown(at.value)} is not of type {listed(dict.fromkeys(allowed))}{at.way_out}", "type"
+            )
+    elif not meant and (names := [name for name in members if all(name in constants for constants in declared)]):
+        rules = [constants[names[0]] for constants in declared]
+        allowed = [value for each in rules for value in (each.get("enum") or [each.get("const")])]
+        place = below(at.path, names[0])
+        keyword = "enum" if "enum" in rules[0] else "const"
+        yield Problem(place, f"{shown(members[names[0]])} is not one of {shown(allowed)}", keyword)
+    else:
+        nearest = min(meant or of_the_type, key=lambda schema: _distance(asked, schema, at))
+        yield replace(at, schema=nearest, needed=asked.needed(at))
 
 
-def _may_be_meant(engine: Engine, schema: JSON, value: JSON) -> bool:
-    """Return whether the value has the type that an alternative requires, and its identifying constants."""
-    if not isinstance(schema, dict) or not _agrees(engine, schema, value, "type"):
-        return False
-    members = value if isinstance(value, dict) else {}
+def _constants(engine: Engine, schema: JSON, members: dict[str, JSON]) -> dict[str, JSON]:
+    """Return the schemas of those members for which an alternative allows certain values only."""
     declared = {name: engine.dereferenced(member) for name, member in schema.get("properties", {}).items()}
-    return all(_agrees(engine, declared[name], members[name], "const", "enum") for name in declared if name in members)
+    return {
+        name: member
+        for name, member in declared.items()
+        if name in members and isinstance(member, dict) and not member.keys().isdisjoint({"const", "enum"})
+    }
+
+
+def _distance(asked: _Explanation, schema: JSON, at: _Refused) -> tuple[int, int]:
+    """Return how many reasons an alternative has to refuse a value, and how many members of the value it lacks.
+
+    Of alternatives inside it the first sentence counts, since each level of them would multiply the steps.
+    """
+    said = asked.said(replace(at, schema=schema))
+    reasons = sum(1 for name, words in said for _ in islice(words, 1 if name in _ALTERNATIVES else MOST_REASONS))
+    return reasons, len(set(at.value) - schema.get("properties", {}).keys()) if isinstance(at.value, dict) else 0
+
+
+_ALTERNATIVES: Final = frozenset({"anyOf", "oneOf"})
 
 
 def _agrees(engine: Engine, schema: JSON, value: JSON, *keywords: str) -> bool:
@@ -270,13 +331,13 @@ def _property_names(asked: _Explanation, at: _Refused, rule: JSON) -> _Words:
 
 
 def _required(_asked: _Explanation, at: _Refused, rule: JSON) -> _Words:
-    return (f"{name!r} is a required property" for name in rule if name not in at.value)
+    return (missing(name) for name in rule if name not in at.value)
 
 
 def _dependencies(asked: _Explanation, at: _Refused, rule: JSON) -> _Words:
     for name, needed in rule.items():
         if name in at.value and isinstance(needed, list):
-            yield from (f"{other!r} is a dependency of {name!r}" for other in needed if other not in at.value)
+            yield from (f"{shown(other)} is a dependency of {shown(name)}" for other in needed if other not in at.value)
         elif name in at.value:
             yield from asked.below(at, needed, at.value)
 
@@ -288,7 +349,7 @@ def _items(asked: _Explanation, at: _Refused, rule: JSON) -> _Words:
 
 def _contains(asked: _Explanation, at: _Refused, rule: JSON) -> _Words:
     if not any(asked.accepts(rule, item) for item in at.value):
-        yield f"None of {shown(at.value)} are valid under the given schema"
+        yield f"{shown(at.value)} does not contain items matching the given schema"
 
 
 _Keyword: TypeAlias = Callable[[_Explanation, _Refused, JSON], _Words]

@@ -6,76 +6,36 @@ for schemas.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
 from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.short_text import shorten
-
-MAX_SHOWN_CHARACTERS: Final = 200
+from ao_protocol.json_words import shown
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One reason why a value is invalid.
 
-    `path` is a path such as `$.issues[0].severity` or `$["a b"]`. `message` is worded like the messages of jsonschema.
-    `str(problem)` is an entry of `validation_errors`: `path: message` (SPEC 6.3). `keyword` is that of the schema which
-    refuses the value, where a schema does.
+    `path` is a path such as `$.issues[0].severity` or `$["a b"]`. `message` is worded like those of jsonschema, with
+    values as JSON. `str(problem)` is an entry of `validation_errors`: `path: message` (SPEC 6.3). `keyword` is that of
+    the schema which refuses the value, where a schema does. `excerpt` is a part of the answer for the model, which no
+    event has (AOX-175).
     """
 
     path: str
     message: str
     keyword: str | None = field(default=None, compare=False)
+    excerpt: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
 
 
-def shown(value: object) -> str:
-    """Return `repr(value)`, cut after 200 characters. The cost does not depend on the value's size."""
-    return _cut(_repr_pieces(value))
-
-
-def listed(values: Iterable[object]) -> str:
-    """Return the values as a list in a message, `'a', 'b'`, like jsonschema, cut like one value."""
-    return _cut(f"{', ' if index else ''}{shown(value)}" for index, value in enumerate(values))
-
-
-def _cut(pieces: Iterator[str]) -> str:
-    text = ""
-    for piece in pieces:
-        text += piece
-        if len(text) > MAX_SHOWN_CHARACTERS:
-            break
-    return shorten(text, MAX_SHOWN_CHARACTERS)
-
-
-def _repr_pieces(value: object) -> Iterator[str]:
-    # Every level adds a bracket, so the number of characters to show limits the depth.
-    if isinstance(value, dict):
-        for index, (key, member) in enumerate(value.items()):
-            yield ", " if index else "{"
-            yield from _repr_pieces(key)
-            yield ": "
-            yield from _repr_pieces(member)
-        yield "}" if value else "{}"
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield ", " if index else "["
-            yield from _repr_pieces(item)
-        yield "]" if value else "[]"
-    elif isinstance(value, str):
-        yield repr(value[: MAX_SHOWN_CHARACTERS + 1])
-    elif isinstance(value, int) and value.bit_length() > 4 * MAX_SHOWN_CHARACTERS:
-        # CPython refuses to print integers of more than 4,300 digits.
-        yield f"an integer of {value.bit_length()} bits"
-    else:
-        yield repr(value) if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
-
+AS_A_STRING: Final = "write it as a string"
 
 _CONTAINERS: Final = frozenset({dict, list})
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
@@ -136,8 +96,13 @@ def _are_text(texts: Iterable[str]) -> bool:
     return True
 
 
-def interoperability_problems(value: object, max_depth: int) -> Iterator[Problem]:
-    """Yield the problems that `is_interoperable` finds, in document order, each with its path."""
+def interoperability_problems(
+    value: object, max_depth: int, advice: Callable[[str], str] = lambda _: AS_A_STRING
+) -> Iterator[Problem]:
+    """Yield the problems that `is_interoperable` finds, in document order, each with its path.
+
+    `advice` says what to do about an integer at a path that is too large.
+    """
     stack: list[Iterator[tuple[str, Any]]] = [iter([(ROOT, value)])]
     while stack:
         member = next(stack[-1], None)
@@ -155,10 +120,10 @@ def interoperability_problems(value: object, max_depth: int) -> Iterator[Problem
         elif isinstance(found, str) and not _are_text([found]):
             yield Problem(path, f"{shown(found)} holds half a surrogate pair, which is no text")
         elif type(found) is int and not _is_sound_number(found):
-            lost = f"is outside ±{MAX_SAFE_INTEGER}, where numbers lose digits: write it as a string"
+            lost = f"is outside ±{MAX_SAFE_INTEGER}, where receivers lose digits: {advice(path)}"
             yield Problem(path, f"{shown(found)} {lost}")
         elif type(found) is float and not _is_sound_number(found):
-            yield Problem(path, f"{found!r} is not a JSON number")
+            yield Problem(path, f"{shown(found)} is not a JSON number")
 
 
 def _placed_members(path: str, found: dict[Any, Any] | list[Any]) -> Iterator[tuple[str, Any]]:

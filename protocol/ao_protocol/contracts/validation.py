@@ -1,17 +1,17 @@
 """Validation of values by a schema, and the cache of compiled schemas."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, Final
 
 from ao_protocol.contracts.explanation import explain
-from ao_protocol.contracts.problems import Problem, interoperability_problems, is_interoperable
+from ao_protocol.contracts.problems import AS_A_STRING, Problem, interoperability_problems, is_interoperable
 from ao_protocol.contracts.verdicts import Engine, seconds_a_character
 from ao_protocol.contracts.vetting import MAX_PROBLEMS, Catalogue, costs_of, vetted_document, vetted_text
-from ao_protocol.framing import MAX_DEPTH
+from ao_protocol.framing import MAX_DEPTH, MAX_SAFE_INTEGER
 from ao_protocol.json_path import ROOT
 
 MAX_COMPILED_SCHEMAS: Final = 64
@@ -19,6 +19,7 @@ MAX_VALUE_DEPTH: Final = MAX_DEPTH - 1
 """The maximum levels of an answer: it is inside an event, which is the first of the 64 levels of a line."""
 QUICK_SECONDS: Final = 0.2
 """The maximum time for a value that is judged in a process that serves others."""
+NO_STRING: Final = "the schema accepts no string here and has to ask for one, so say that no answer fits"
 
 
 class Validator:
@@ -48,8 +49,27 @@ class Validator:
     def problems(self, value: object) -> Iterator[Problem]:
         """Yield the problems of a value, lazily and in a fixed order. A valid value has no problems."""
         if not is_interoperable(value, MAX_VALUE_DEPTH):
-            return interoperability_problems(value, MAX_VALUE_DEPTH)
+            return interoperability_problems(value, MAX_VALUE_DEPTH, self._advice_on_integers(value))
         return iter(()) if self._engine.accepts(value) else explain(self._engine, ROOT, value)
+
+    def _advice_on_integers(self, value: object) -> Callable[[str], str]:
+        """Return the way out for an integer at a path that is too large: a string, if the schema accepts one there."""
+
+        @cache
+        def refused() -> set[str]:
+            try:
+                with_texts = json.loads(json.dumps(value), parse_int=_safe_or_text)
+            except (TypeError, ValueError, RecursionError):
+                return set()
+            is_sound = is_interoperable(with_texts, MAX_VALUE_DEPTH)
+            return {problem.path for problem in self.problems(with_texts)} if is_sound else set()
+
+        return lambda path: NO_STRING if path in refused() else AS_A_STRING
+
+
+def _safe_or_text(digits: str) -> int | str:
+    is_safe = len(digits) < len(str(MAX_SAFE_INTEGER)) or abs(int(digits[:20])) <= MAX_SAFE_INTEGER
+    return int(digits) if is_safe else digits
 
 
 def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from ao_protocol.contracts.explanation import explain
-from ao_protocol.contracts.problems import Problem, interoperability_problems, is_interoperable, shown
+from ao_protocol.contracts.problems import Problem, interoperability_problems, is_interoperable
 from ao_protocol.contracts.verdicts import (
     FORMATS_KEYWORD,
     Engine,
@@ -30,6 +30,7 @@ from ao_protocol.contracts.verdicts import (
 )
 from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT, path_to
+from ao_protocol.json_words import shown
 
 MAX_PROBLEMS: Final = 50
 MAX_VETTED_SCHEMAS: Final = 64
@@ -142,7 +143,7 @@ def _dialect_problems(node: "Node") -> Iterator[Problem]:
     """Yield a problem if `$schema` names another draft than Draft-7."""
     dialect = node.schema.get("$schema", METASCHEMA_URI)
     if not isinstance(dialect, str) or dialect not in _DRAFT_7:
-        message = f"{shown(dialect)} is not Draft-7: leave it out, or write {METASCHEMA_URI!r}"
+        message = f"{shown(dialect)} is not Draft-7: leave it out, or write {shown(METASCHEMA_URI)}"
         yield Problem(node.path("$schema"), message)
 
 
@@ -331,7 +332,7 @@ def _draft_problems(catalogue: Catalogue) -> Iterator[Problem]:
     for node in catalogue.nodes.values():
         yield from _dialect_problems(node)
         for keyword in sorted(_LATER_KEYWORDS.intersection(node.schema)):
-            message = f"{keyword!r} is not in Draft-7, which would ignore it: say it in Draft-7"
+            message = f"{shown(keyword)} is not in Draft-7, which would ignore it: say it in Draft-7"
             yield Problem(node.path(keyword), message)
 
 

@@ -2,24 +2,30 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
+from itertools import islice
 from typing import Any, Final
 
+from ao_protocol.extraction.breaks import MEMBER_AFTER_MEMBER, follows
+from ao_protocol.extraction.damage import break_in, refusal_at
 from ao_protocol.extraction.strict_json import (
     ANNOTATIONS,
     JsonValue,
     NoJsonFound,
     Reason,
+    decode_first,
     decode_span,
     decode_whole,
+    end_of,
     is_same_json,
+    path_of_duplicate,
 )
-from ao_protocol.extraction.survey import Candidate, Candidates, FenceKind, survey
+from ao_protocol.extraction.survey import Candidate, Candidates, FenceKind, Region, survey
 
 MAX_CHARACTERS: Final = 16 * 1024 * 1024
 """The size of the largest invocation. A longer answer is refused without a search."""
-MAX_SEARCHED_CHARACTERS: Final = 1024 * 1024
+MAX_SEARCHED_CHARACTERS: Final = 2 * 1024 * 1024
 """A longer answer must be JSON as a whole, because a search takes microseconds a character."""
 MAX_UNWRAPPED: Final = 3
 """How often a JSON string that contains JSON is decoded."""
@@ -43,8 +49,8 @@ class Extraction:
     `value` is the result of a strict JSON parser for a part of the text, changed only by the repairs in `edits`.
     `source` is its place. `valid` is whether it satisfies the schema; it is true without a schema. It is false only if
     no value in the text is valid, so that the caller can report the problems of the best one. `ambiguous` is true if
-    the text has different valid values, or breaks off in a later one. `edits` is empty without lenient reading; each
-    entry names a repair and its place.
+    the text has different valid values, of which `others` has one, or breaks off in a later one. `edits` is empty
+    without lenient reading; each entry names a repair and its place.
     """
 
     value: JsonValue
@@ -52,6 +58,7 @@ class Extraction:
     valid: bool = True
     ambiguous: bool = False
     edits: tuple[str, ...] = ()
+    others: tuple[JsonValue, ...] = field(default=(), compare=False)
 
 
 class Rank(IntEnum):
@@ -78,17 +85,17 @@ class ReadValue:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The chosen reading; `ambiguous` is true if another valid one has a different value."""
+    """The chosen reading, and one with a different value that is valid too, if there is one."""
 
     reading: ReadValue
     valid: bool
-    ambiguous: bool
+    others: tuple[JsonValue, ...] = ()
 
     def extraction(self, offset: int, source: Source | None = None, *, breaks_off: bool = False) -> Extraction:
         reading = self.reading
         edits = tuple(f"{what} at character {offset + at}" for what, at in reading.edits)
         source = source or _SOURCES.get(reading.rank, Source.BARE)
-        return Extraction(reading.value, source, self.valid, self.ambiguous or breaks_off, edits)
+        return Extraction(reading.value, source, self.valid, bool(self.others) or breaks_off, edits, self.others)
 
 
 def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient: bool = False) -> Extraction:
@@ -106,7 +113,7 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     is valid, so call `check_schema` before.
 
     Args:
-        text: The text of the model: at most 16 Mi characters, or 1 Mi if it is not JSON as a whole.
+        text: The text of the model: at most 16 Mi characters, or 2 Mi if it is not JSON as a whole.
         schema: The JSON Schema Draft-7 of the value; None accepts any value.
         lenient: Whether damage is repaired.
 
@@ -122,18 +129,21 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     answer = text.strip(_PADDING)
     offset = len(text) - len(text.lstrip(_PADDING))
     is_valid = validity_under(schema)
-    reader = Reader(answer, schema)
+    reader = Reader(answer, schema, text[:offset])
     whole = _choose(reader.read_whole(), is_valid)
     if whole is not None:
         return whole.extraction(offset, Source.WHOLE)
 
+    only = _choose(reader.read_only(), is_valid) if len(answer) <= MAX_SEARCHED_CHARACTERS else None
+    if only is not None and only.valid:
+        return only.extraction(offset)
     if len(answer) > MAX_SEARCHED_CHARACTERS:
         searched = f"JSON is looked for in at most {MAX_SEARCHED_CHARACTERS}; answer with the JSON alone"
         raise NoJsonFound(Reason.TOO_LARGE, f"{len(answer)} characters, {searched}")
     found = survey(answer)
     strict = _choose(reader.read_values(found.values), is_valid)
     if strict is not None and strict.valid:
-        if schema is None and strict.ambiguous and _is_sequence(answer, found):
+        if schema is None and strict.others and _is_sequence(answer, found):
             raise NoJsonFound(Reason.SEVERAL_VALUES)
         breaks_off = found.unfinished_at is not None and found.unfinished_at > strict.reading.start
         return strict.extraction(offset, breaks_off=breaks_off)
@@ -141,9 +151,12 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     if mended is not None and mended.valid:
         is_all = (mended.reading.start, mended.reading.end) == (0, len(answer))
         return mended.extraction(offset, Source.WHOLE if is_all else None)
-    if strict is not None and found.reason_of_break is not Reason.TRUNCATED:
+    is_meant = strict is not None and not (
+        found.broken and reader.is_citation(strict.reading.start, strict.reading.end)
+    )
+    if strict is not None and is_meant and found.reason_of_break is not Reason.TRUNCATED:
         return strict.extraction(offset)
-    raise _refusal(found, reader.obstacle)
+    raise _refusal(found, reader)
 
 
 def _is_sequence(text: str, found: Candidates) -> bool:
@@ -156,16 +169,18 @@ def _is_sequence(text: str, found: Candidates) -> bool:
     return not text[position:].strip()
 
 
-def _refusal(found: Candidates, obstacle: NoJsonFound | None) -> NoJsonFound:
-    """Return the main reason. Truncation comes first, because another attempt does not help."""
+def _refusal(found: Candidates, reader: "Reader") -> NoJsonFound:
+    """Return the main reason, with a place. Truncation comes first, because another attempt does not help."""
     if found.reason_of_break is Reason.TRUNCATED:
-        return NoJsonFound(Reason.TRUNCATED)
-    if obstacle is not None:
-        return obstacle
+        return reader.refusal(Reason.TRUNCATED, len(reader.text))
+    if reader.obstacle is not None:
+        return reader.refusal_of_value(*reader.obstacle)
     if found.reason_of_break is not None:
-        return NoJsonFound(found.reason_of_break)
-    seen = found.pieces_dropped or found.values or found.broken
-    return NoJsonFound(Reason.NOT_AN_ANSWER if seen else Reason.NO_CANDIDATE)
+        return reader.refusal_of_break(found, found.reason_of_break)
+    seen = [*found.values, *found.broken]
+    if not seen and not found.pieces_dropped:
+        return reader.refusal(Reason.NO_CANDIDATE, 0)
+    return reader.refusal(Reason.NOT_AN_ANSWER, seen[0].start if seen else 0)
 
 
 def _choose(readings: Iterable[ReadValue], is_valid: Callable[[JsonValue], bool]) -> _Choice | None:
@@ -180,9 +195,9 @@ def _choose(readings: Iterable[ReadValue], is_valid: Callable[[JsonValue], bool]
             best_invalid = reading
     if valid:
         best = min(reversed(valid), key=lambda reading: reading.rank)
-        differs = any(other is not best and not is_same_json(best.value, other.value) for other in valid)
-        return _Choice(best, valid=True, ambiguous=differs)
-    return None if best_invalid is None else _Choice(best_invalid, valid=False, ambiguous=False)
+        others = (other.value for other in valid if other is not best and not is_same_json(best.value, other.value))
+        return _Choice(best, valid=True, others=tuple(islice(others, 1)))
+    return None if best_invalid is None else _Choice(best_invalid, valid=False)
 
 
 def _valid_form(reading: ReadValue, is_valid: Callable[[JsonValue], bool]) -> ReadValue | None:
@@ -214,54 +229,109 @@ def validity_under(schema: Mapping[str, Any] | None) -> Callable[[JsonValue], bo
 
 
 class Reader:
-    """Reads the values of one text under one schema. `obstacle` is why a well-formed value was not accepted."""
+    """Reads the values of one text under one schema.
 
-    def __init__(self, text: str, schema: Mapping[str, Any] | None) -> None:
-        self._text = text
+    `obstacle` is why a well-formed value was not accepted, and where that value begins and ends.
+    """
+
+    def __init__(self, text: str, schema: Mapping[str, Any] | None, lead: str = "") -> None:
+        self.text = text
+        self._lead = lead
         self._schema = schema
-        self.obstacle: NoJsonFound | None = None
+        self.obstacle: tuple[NoJsonFound, int, int] | None = None
+
+    def refusal(self, reason: Reason, at: int, why: str = "") -> NoJsonFound:
+        """Return a refusal with the place in the whole text."""
+        return refusal_at(reason, self._lead + self.text, len(self._lead) + at, why)
+
+    def refusal_of_value(self, refusal: NoJsonFound, start: int, end: int) -> NoJsonFound:
+        """Return the refusal of a value with its place."""
+        why, span = "", self.text[start:end]
+        if refusal.reason is Reason.DUPLICATE_KEYS:
+            why = f": {path_of_duplicate(span)}"
+        elif refusal.reason is Reason.NUMBER_OUT_OF_RANGE:
+            start, why = start + span.find(refusal.detail), f": {refusal.detail}"
+        return self.refusal(refusal.reason, start, why)
+
+    def refusal_of_break(self, found: Candidates, reason: Reason) -> NoJsonFound:
+        """Return the refusal of the broken value that was most likely meant: where it breaks, and why."""
+
+        def likelihood(each: Candidate) -> tuple[bool, bool, int]:
+            return not each.region.excluded, each.region.in_answer, each.end - each.start
+
+        if (broken := max(found.broken, key=likelihood, default=None)) is None:
+            return self.refusal(reason, 0)
+        if reason is Reason.TOO_DEEP:
+            return self.refusal(reason, broken.end)
+        limit = len(self.text) if broken.region.end is None else broken.region.end
+        at, why = break_in(self.text, broken.start, broken.end, limit)
+        return self.refusal(reason, at, f": {why}")
 
     def read_whole(self) -> Iterator[ReadValue]:
         """Yield the value of the whole text, if it is JSON."""
         try:
-            value = decode_whole(self._text)
+            value = decode_whole(self.text)
         except NoJsonFound:
             return
         if not self._is_echo(value):
-            yield ReadValue(value, Rank.TAG, 0, len(self._text))
+            yield ReadValue(value, Rank.TAG, 0, len(self.text))
+
+    def read_only(self) -> Iterator[ReadValue]:
+        """Yield the only value of a text, bare or in a fence, if the prose around it plainly has no other.
+
+        It is the value that `read_values` yields for such a text, without a step for each mark in the prose.
+        """
+        text = self.text
+        start = end_of(_PROSE, text, 0)
+        opened = _FENCE_BEGINS.match(text, start)
+        region = Region(0) if opened is None else Region(start, fence=FenceKind.JSON, introduced_at=start)
+        start = start if opened is None else opened.end()
+        if not text.startswith(("{", "["), start) or follows(MEMBER_AFTER_MEMBER, text, start):
+            return
+        try:
+            value, end = decode_first(text, start)
+        except NoJsonFound:
+            return
+        closed = None if opened is None else _FENCE_ENDS.match(text, end)
+        if (closed is None) is not (opened is None) or (closed and opened and not closed[1].startswith(opened[1])):
+            return
+        is_only = _PROSE.fullmatch(text, end if closed is None else closed.end()) is not None
+        if is_only and not self._is_echo(value, start):
+            yield ReadValue(value, self._rank(Candidate(start, end, region)), start, end)
 
     def read_values(self, candidates: list[Candidate]) -> Iterator[ReadValue]:
         """Yield the values of complete spans, except those in excluded regions."""
         for candidate in candidates:
             if candidate.region.excluded:
                 continue
+            span = self.text[candidate.start : candidate.end]
             try:
-                value = decode_span(self._text[candidate.start : candidate.end])
+                value = decode_span(span)
             except NoJsonFound as error:
-                self.obstacle = error
+                self.obstacle = error, candidate.start, candidate.end
                 continue
-            if not self._is_echo(value):
+            if not self._is_echo(value, candidate.start):
                 yield ReadValue(value, self._rank(candidate), candidate.start, candidate.end)
 
     def mend_values(self, candidates: list[Candidate]) -> Iterator[ReadValue]:
         """Yield the repaired values of broken spans whose damage has only one reading."""
         from ao_protocol.extraction.mending import Unmendable, mend_literal, mend_value
 
-        literal = mend_literal(self._text)
+        literal = mend_literal(self.text)
         if literal is not None:
             yield ReadValue(literal.value, Rank.TAG, 0, literal.end, literal.edits)
         tried_until = 0
         for candidate in candidates:
             if candidate.region.excluded or candidate.start < tried_until:
                 continue
-            limit = len(self._text) if candidate.region.end is None else candidate.region.end
+            limit = len(self.text) if candidate.region.end is None else candidate.region.end
             try:
-                mended = mend_value(self._text, candidate.start, limit)
+                mended = mend_value(self.text, candidate.start, limit)
             except Unmendable as error:
                 tried_until = error.at
                 continue
             tried_until = mended.end
-            if not self._is_echo(mended.value):
+            if not self._is_echo(mended.value, candidate.start):
                 rank = self._rank(replace(candidate, end=mended.end))
                 yield ReadValue(mended.value, rank, candidate.start, mended.end, mended.edits)
 
@@ -271,8 +341,8 @@ class Reader:
             return Rank.TAG
         at = candidate.start if region.introduced_at is None else region.introduced_at
         start = max(0, at - _LONGEST_LEAD)
-        lead = self._text[self._text.rfind("\n", start, at) + 1 or start : at]
-        if _BLOCKQUOTE.match(lead) is not None or _ASIDE.search(self._text, start, at) is not None:
+        lead = self.text[self.text.rfind("\n", start, at) + 1 or start : at]
+        if _BLOCKQUOTE.match(lead) or _ASIDE.search(self.text, start, at) or _REFUTED.match(self.text, candidate.end):
             return Rank.ASIDE
         if region.fence is not FenceKind.NONE:
             return Rank.FENCE if region.fence is FenceKind.JSON else Rank.CODE
@@ -280,15 +350,18 @@ class Reader:
 
     def _is_prose(self, start: int, end: int) -> bool:
         """Return whether a span is an index, the text of a link or, without a schema, a citation."""
-        text = self._text
+        text = self.text
         if start and (text[start - 1].isalnum() or text[start - 1] in "_])"):
             return True
         if text.startswith("(", end) and text.startswith("[", start):
             return True
-        is_short = self._schema is None and end - start <= _LONGEST_CITATION
-        return is_short and _CITATION.fullmatch(text, start, end) is not None
+        return self._schema is None and self.is_citation(start, end)
 
-    def _is_echo(self, value: JsonValue) -> bool:
+    def is_citation(self, start: int, end: int) -> bool:
+        """Return whether a span may be a citation such as `[1]`, or is empty."""
+        return end - start <= _LONGEST_CITATION and _CITATION.fullmatch(self.text, start, end) is not None
+
+    def _is_echo(self, value: JsonValue, at: int = 0) -> bool:
         """Return whether a value repeats the schema, alone or as a member, or is a schema although none is requested.
 
         Annotations are ignored.
@@ -303,17 +376,41 @@ class Reader:
         repeated = [value, *(value.values() if keywords > 1 else ())]
         echo = (is_poured and not asks_for_schemas) or any(is_same_json(x, schema, as_schemas=True) for x in repeated)
         if echo:
-            self.obstacle = NoJsonFound(Reason.SCHEMA_ECHO)
+            self.obstacle = NoJsonFound(Reason.SCHEMA_ECHO), at, at
         return echo
 
 
+_PROSE: Final = re.compile(
+    r"""(?>(?:[^\[\]{}<`~◁]++|`{1,2}+(?!`)|~{1,2}+(?!~)|<(?![A-Za-z/!])
+    |(?:(?<=[A-Za-z,;:"'])|(?<=[A-Za-z,;:"']\ ))`{3,}+(?!(?>(?:[A-Za-z][\w+\#-]*+)?)[ \t\r]*+(?:\n|\Z))
+    |\{(?!\s*+["}])[^\[\]{}<`~◁]*+\}|\[(?!\s*+["\[\]{\-0-9tfn]|/|T)[^\[\]{}<`~◁]*+\])*)""",
+    re.VERBOSE,
+)
+"""Text in which `survey` finds no value, no region and nothing that is left open."""
+_FENCE_BEGINS: Final = re.compile(r"(?<![^\n])(`{3,}+)(?:json)?\n\s*+")
+_FENCE_ENDS: Final = re.compile(r"\s*+(?<=\n)(`{3,}+)[ \t\r]*+(?=\n|\Z)")
 _SOURCES: Final = {Rank.TAG: Source.TAG, Rank.FENCE: Source.FENCE, Rank.CODE: Source.FENCE}
 _LONGEST_LEAD: Final = 80
 _LONGEST_CITATION: Final = 12
 _CITATION: Final = re.compile(r"\[\s*[0-9]*\s*\]|\{\s*\}")
 _BLOCKQUOTE: Final = re.compile(r"\s*>")
 _ASIDE: Final = re.compile(
-    r"(?:\b(?:example|sample|template|placeholder|draft|input|e\.g\.|for instance|such as)\b"
-    r"[^.,;:!?{}\[\]\n]{0,30}[:,]?|\b(?:not|instead of|rather than))[\s*_`\"'(]*\Z",
+    r"""(?:(?:\b(?:example|sample|template|placeholder|draft|input|for\ instance|such\ as|counter-?example
+        |zum\ beispiel|beispiel|beispielsweise|gegenbeispiel|entwurf|eingabe|par\ exemple|por\ ejemplo|per\ esempio
+        |if\b[^.!?{}\[\]\n]{0,50}\bhad|otherwise[^.!?{}\[\]\n]{0,20}\ (?:would|could|might)|sonst\ (?:hätte|wäre))\b
+        |\b(?:e\.g\.|z\.\ ?b\.))[^.,;:!?{}\[\]\n]{0,30}[:,]?
+    |\b(?:would|could|might)(?:n't|\ not)?(?:\ have|'ve)\ (?:been|given|produced|read|returned|said|scored):?
+    |\b(?:former|initial|old|original|previous|alte|ursprüngliche|vorherige)\ (?:\w+\ ){0,3}(?:was|were|had|read|war):?
+    |(?:\A|[\n(*_|]|[.;,]\ )\s*(?:the\ )?(?:before|old|original|previous|alt|vorher)(?:\ \w+)?[*_]*\s*[:=][*_]*
+    |\b(?:formerly|originally|otherwise|previously|ursprünglich|vorher|zuvor|unlike|versus|vs\.?|compared\ to)[:,]?
+    |\b(?:not|instead\ of|rather\ than|nicht|statt|anstatt|anstelle\ von)|\((?:it\ |this\ |es\ )?(?:was|war):?
+    )[\s*_`"'(]*\Z""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What is before a value that illustrates, or that was or would have been in place of the answer."""
+_REFUTED: Final = re.compile(
+    r"""[ *_`"')]*(?:\b(?:would|could|is|was|wäre|ist|war)\b[^.,;:!?{}\[\]\n]{0,20})?"""
+    r"\b(?:wrong|incorrect|invalid|falsch|ungültig|gewesen)\b",
     re.IGNORECASE,
 )
+"""What follows a value that is not the answer."""

@@ -33,7 +33,7 @@ from ao_protocol.extraction.strict_json import (
     skim_container,
 )
 
-MAX_CANDIDATES: Final = 20_000
+MAX_CANDIDATES: Final = 50_000
 """The maximum number of values. Each costs memory; an answer with more of them is an attack or a data dump."""
 MAX_BREAKS: Final = 100_000
 """The maximum number of broken containers. Each costs a step that no bulk operation can save."""

@@ -394,7 +394,8 @@ contract_options: Final = together(
         "output_options",
         multiple=True,
         metavar="K=V",
-        help="Output option: max_retries, extract_json, strict_json_only, validation_mode, strategy. Repeatable.",
+        help="Output option, repeatable: max_retries, extract_json, strict_json_only, validation_mode, strategy, "
+        "ambiguous.",
     ),
     click.option("--no-schema", is_flag=True, help="Ask for free text, although the blueprint has a default schema."),
     keep_rejected_option,

@@ -3,6 +3,7 @@
 import difflib
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
 from ao_protocol.contracts.verdicts import DRAFT_7_FORMATS, FORMATS_KEYWORD
 from ao_protocol.contracts.vetting import MAX_PROBLEMS
+from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.json_path import ROOT, below, path_to
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
@@ -38,6 +40,8 @@ _DESCRIBING: Final = frozenset(
     | {"examples", "format", "readOnly", "title", "writeOnly"}
     | {FORMATS_KEYWORD}
 )
+_IDENTIFIER: Final = re.compile(r"(?:(?:^|_)ids?|[a-z]Ids?|^ID)$")
+_LONG_INTEGERS: Final = frozenset({"int64", "uint64"})
 
 
 @dataclass(eq=False)
@@ -99,12 +103,22 @@ def _remarks(place: Steps, schema: dict[str, Any], references: str) -> Iterator[
         close = difflib.get_close_matches(written, DRAFT_7_FORMATS, n=1)
         meant = f"did you mean {close[0]!r}?" if close else "use a pattern to check it"
         yield (*place, "format"), f"{written!r} is no format of Draft-7, so it is not checked; {meant}"
+    if _may_lose_digits(place, schema):
+        lost = f"integers beyond ±{MAX_SAFE_INTEGER} lose digits at receivers and are refused"
+        yield (*place, "type"), f"{lost}; ask for a string if they occur, else give a maximum"
     if schema.get(FORMATS_KEYWORD, "annotate") != "annotate" or (FORMATS_KEYWORD in schema and place):
         yield (*place, FORMATS_KEYWORD), "ignored; only 'annotate' at the root of the schema counts"
     if schema.get("additionalProperties") is False and "patternProperties" not in schema:
         for name in schema.get("required", []):
             if name not in schema.get("properties", {}):
                 yield (*place, "required"), f"{name!r} must be there, and additionalProperties refuses it"
+
+
+def _may_lose_digits(place: Steps, schema: dict[str, Any]) -> bool:
+    """Return whether a schema asks for an id, or an integer of 64 bits, as a number without a maximum."""
+    kinds = schema.get("type", ())
+    is_named_so = any(_IDENTIFIER.search(str(step)) for step in place[-2:]) or schema.get("format") in _LONG_INTEGERS
+    return is_named_so and "integer" in kinds and "string" not in kinds and "maximum" not in schema
 
 
 def _schemas_in(schema: Any, place: Steps = ()) -> Iterator[tuple[Steps, dict[str, Any]]]:  # noqa: ANN401  # booleans

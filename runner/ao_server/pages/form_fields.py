@@ -18,7 +18,7 @@ MOST_REFERENCES: Final = 10
 SHORT: Final = 120
 """A string of at most this length is written on one line."""
 INPUT_TYPES: Final = {"date": "date", "time": "time", "email": "email", "uri": "url"}
-_REQUIRED: Final = re.compile(r"'(.+)' is a required property")
+_REQUIRED: Final = re.compile(r'"(.+)" is a required property')
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ def _read(text: str, contract: Contract, *, is_lenient: bool) -> Reading:
         if valid:
             value, edits = valid[-1]
             is_ambiguous = any(not is_same(value, other) for other, _ in valid)
+            if is_ambiguous and contract.refuses_ambiguous:
+                return Reading(None, ["$: several values that fit differ; answer with one"], edits=[])
             return Reading(value, [], is_ambiguous=is_ambiguous, edits=edits)
     return Reading(None, problems or [NOTHING], edits=[])
 

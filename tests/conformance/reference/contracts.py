@@ -17,6 +17,7 @@ OPTIONS = {
         "strict_json_only": {"type": "boolean"},
         "validation_mode": {"enum": ["strict", "lenient"]},
         "strategy": {"type": "string", "minLength": 1},
+        "ambiguous": {"enum": ["report", "refuse"]},
     },
     "additionalProperties": False,
 }
@@ -35,6 +36,7 @@ class Contract:
         self.is_whole_text = bool(options.get("strict_json_only")) or options.get("extract_json") is False
         self.is_lenient = options.get("validation_mode") == "lenient"
         self.strategy = str(options.get("strategy", DEFAULT_STRATEGY))
+        self.refuses_ambiguous = options.get("ambiguous") == "refuse"
         if self.strategy == "extract" and "max_retries" not in options:
             self.max_retries = 0
 
@@ -86,7 +88,8 @@ def _require_authority(invocation: dict[str, Any], blueprint: dict[str, Any], op
     demanded = invocation.get("output_schema")
     if demanded is not None and not is_same(demanded, blueprint.get("output_schema")):
         problems.append("$.output_schema: the contract of the blueprint is authoritative")
-    overriding = sorted(options.keys() - {"strategy"})
+    free = {"strategy"} if blueprint.get("output_schema") is None else {"strategy", "ambiguous"}
+    overriding = sorted(options.keys() - free)
     problems += [
         f"$.output_schema_options.{name}: the contract of the blueprint is authoritative" for name in overriding
     ]

@@ -217,8 +217,10 @@ ACCEPTED: Final[dict[str, Accepted]] = {
     "common settings": Accepted(start(executor_config=COMMON), {"executor_config": COMMON}),
     "a schema": Accepted(start(output_schema=OBJECT), {"contract": inline(OBJECT)}),
     "a schema with options": Accepted(
-        start(output_schema=OBJECT, output_schema_options={"max_retries": 1, "strategy": "extract"}),
-        {"contract": inline(OBJECT, max_retries=1, strategy="extract")},
+        start(
+            output_schema=OBJECT, output_schema_options={"max_retries": 1, "strategy": "extract", "ambiguous": "refuse"}
+        ),
+        {"contract": inline(OBJECT, max_retries=1, strategy="extract", ambiguous="refuse")},
     ),
     "a named schema": Accepted(
         start(output_schema_name="graded"),
@@ -347,20 +349,20 @@ REFUSED: Final[dict[str, Refused]] = {
     "an unknown agent": Refused(start("nobody"), "agent", "not found|not exist|No such", "nobody"),
     "an unknown profile": Refused(start(profile="no-such"), "profile", "no profile or executor is called", "no-such"),
     "parameters that do not fit": Refused(
-        start("writer"), "parameters", "'topic' is a required property", is_of_the_run=True
+        start("writer"), "parameters", '"topic" is a required property', is_of_the_run=True
     ),
     "a parameter of another type": Refused(
         start("writer", {"topic": "bees", "words": "many"}),
-        "parameters.words", "'many' is not of type 'integer'", is_of_the_run=True,
+        "parameters.words", '"many" is not of type "integer"', is_of_the_run=True,
     ),
     "no prompt": Refused(
-        start(parameters={"a": 1}), "parameters", "'prompt' is a required property", is_of_the_run=True
+        start(parameters={"a": 1}), "parameters", '"prompt" is a required property', is_of_the_run=True
     ),
     "an empty prompt": Refused(
         start(parameters={"prompt": ""}), "parameters.prompt", "'' should be non-empty", is_of_the_run=True
     ),
     "a prompt that is a number": Refused(
-        start(parameters={"prompt": 1}), "parameters.prompt", "1 is not of type 'string'", is_of_the_run=True
+        start(parameters={"prompt": 1}), "parameters.prompt", '1 is not of type "string"', is_of_the_run=True
     ),
     "parameters that are a list": Refused(
         start(parameters=[1]), "parameters", "expected an object|valid dictionary|valid object", "list"
@@ -378,7 +380,7 @@ REFUSED: Final[dict[str, Refused]] = {
     "parameters of 62 levels": Refused(
         start("writer", {"topic": "deep", "deep": nested(62)}), "parameters.deep[0][0]", "nested deeper than"
     ),
-    "a schema that is none": Refused(start(output_schema=UNFIT), "output_schema.type", "'text' is not one of"),
+    "a schema that is none": Refused(start(output_schema=UNFIT), "output_schema.type", '"text" is not one of'),
     "an unknown named schema": Refused(
         start(output_schema_name="none"), "output_schema_name", "there is no schema", "'none'"
     ),
@@ -451,7 +453,7 @@ REFUSED: Final[dict[str, Refused]] = {
     "an empty further prompt": Refused(
         resume(parameters={"prompt": ""}), "parameters.prompt", "'' should be non-empty", is_of_the_run=True
     ),
-    "a further schema that is none": Refused(resume(output_schema=UNFIT), "output_schema.type", "'text' is not one of"),
+    "a further schema that is none": Refused(resume(output_schema=UNFIT), "output_schema.type", '"text" is not one of'),
     "another further schema than the agent's": Refused(
         resume("ses_fixed", output_schema={"type": "array"}),
         "output_schema", "cannot replace the agent's output_schema",

@@ -16,11 +16,11 @@ def attached(media_type: str = "image/png", **place: str) -> dict[str, Any]:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
-    "no prompt": ({"parameters": {"x": 1}}, "parameters_validation_failed", "'prompt' is a required property"),
+    "no prompt": ({"parameters": {"x": 1}}, "parameters_validation_failed", '"prompt" is a required property'),
     "a wrong parameter": (
         {"blueprint": {"parameters_schema": TOPIC}, "parameters": {"topic": 3}},
         "parameters_validation_failed",
-        "$.topic: 3 is not of type 'string'",
+        '$.topic: 3 is not of type "string"',
     ),
     "a bad schema of parameters": (
         {"blueprint": {"parameters_schema": BAD_SCHEMA}},

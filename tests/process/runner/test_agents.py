@@ -43,7 +43,7 @@ def test_an_answer_without_a_contract_is_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "place"),
     [
-        ({"parameters": {"prompt": "\ud800"}}, "parameters.prompt: '.ud800' holds half a surrogate pair"),
+        ({"parameters": {"prompt": "\ud800"}}, 'parameters.prompt: ".ud800" holds half a surrogate pair'),
         ({"parameters": {"prompt": float("inf")}}, "parameters.prompt: inf is not a JSON number"),
         ({"config": {"delay": 2**53}}, "config.delay: 9007199254740992 is outside"),
         ({"blueprint": {"name": "a\0b"}}, r"\$.name: found U\+0000"),
@@ -67,7 +67,7 @@ def test_an_answer_is_an_instance_of_the_model_that_is_asked_for(tmp_path: Path)
 
 
 def test_an_answer_that_does_not_fit_the_model_is_a_failure(tmp_path: Path) -> None:
-    with pytest.raises(AgentFailed, match=r"schema_validation_failed: .*\$\.n: '3' is not of type 'integer'") as caught:
+    with pytest.raises(AgentFailed, match=r'schema_validation_failed: .*\$\.n: "3" is not of type "integer"') as caught:
         Agent(ECHO_AGENT, Count, profile="echo", home=tmp_path).run('{"n": "3"}')
     assert caught.value.failure.error.type == "schema_validation_failed"
 

@@ -264,7 +264,7 @@ def test_text_that_is_given_as_data_is_not_opened() -> None:
     played = Played()
     played.attempt({**result(""), "result_text": None, "result_data": '{"n": 1}'})
 
-    assert played.told[-1]["errors"] == ["$: '{\"n\": 1}' is not of type 'object'"]
+    assert played.told[-1]["errors"] == ['$: "{\\"n\\": 1}" is not of type "object"']
 
 
 def test_figures_of_earlier_attempts_stay_where_the_last_gives_none() -> None:

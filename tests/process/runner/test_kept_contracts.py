@@ -85,7 +85,7 @@ def test_its_session_is_asked_again_with_the_problems(tmp_path: Path) -> None:
     assert second["session_id"] == first["session_id"]
     assert second["run_id"] != first["run_id"]
     assert second["agent_blueprint"] == first["agent_blueprint"]
-    assert "- $.n: 'MARK four' is not of type 'integer'" in second["prompt"]
+    assert '- $.n: "MARK four" is not of type "integer"' in second["prompt"]
     assert second["parameters"]["prompt"] == second["prompt"]
 
 
@@ -144,7 +144,7 @@ def test_an_executor_that_can_neither_enforce_nor_resume_has_one_attempt(tmp_pat
     assert ended["kept"].result.result_data == {"n": 1}
     assert ended["kept"].types == ["run_started", "output_validation", "message", "result"]
     assert ended["broken"].failure.error.type == "output_schema_validation_failed"
-    assert ended["broken"].failure.error.validation_errors == ["$.n: 'one' is not of type 'integer'"]
+    assert ended["broken"].failure.error.validation_errors == ['$.n: "one" is not of type "integer"']
     assert verdicts(ended["broken"]) == [(1, False, 0)]
     assert ended["broken"].types == ["run_started", "output_validation", "failure"]
 
@@ -236,7 +236,7 @@ def test_the_price_of_a_run_is_that_of_all_its_attempts(
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        pytest.param({"n": "x"}, "$.n: 'x' is not of type 'integer'", id="data that does not fit"),
+        pytest.param({"n": "x"}, '$.n: "x" is not of type "integer"', id="data that does not fit"),
         pytest.param(
             "text", "$.result_text: is present, but a contract requires result_data", id="text in place of data"
         ),
@@ -278,7 +278,7 @@ def test_what_a_result_says_of_its_contract_is_verified_too(tmp_path: Path) -> N
         verify_results=True,
     )
 
-    assert performed.failure.error.validation_errors == ["$.output.schema_source: expected 'inline', found 'blueprint'"]
+    assert performed.failure.error.validation_errors == ['$.output.schema_source: expected "inline", found "blueprint"']
 
 
 @pytest.mark.parametrize("n", ["1", '"x"'], ids=["kept", "broken"])
@@ -293,7 +293,7 @@ def test_a_large_result_is_verified_like_a_small_one(tmp_path: Path, n: str) -> 
 
     terminal = performed.terminal
     if isinstance(terminal, Failure):
-        assert terminal.error.validation_errors == ["$.n: 'x' is not of type 'integer'"]
+        assert terminal.error.validation_errors == ['$.n: "x" is not of type "integer"']
     assert isinstance(terminal, Result) == (n == "1")
 
 

@@ -55,7 +55,7 @@ def test_a_call_that_does_not_fit_ends_the_run_where_no_retry_is_left(start_clau
     run = claude.run(output_schema=SEVERITY_SCHEMA, output_schema_options={**BY_TOOL, "max_retries": 0})
 
     assert run.error["type"] == "schema_validation_failed"
-    assert run.error["validation_errors"] == ["$.severity: 'critical' is not one of ['low', 'high']"]
+    assert run.error["validation_errors"] == ['$.severity: "critical" is not one of ["low", "high"]']
     assert validations(run.events) == [(1, False)]
 
 

@@ -28,7 +28,7 @@ def test_an_invalid_answer_is_asked_for_again_in_the_same_conversation(start_cla
     assert first.last_user_text in str(second.messages[0])
     assert INVALID in str(second.messages[1:])
     assert "<output-validation-error>" in second.last_user_text
-    assert "- $.severity: 'critical' is not one of ['low', 'high']" in second.last_user_text
+    assert '- $.severity: "critical" is not one of ["low", "high"]' in second.last_user_text
 
 
 def test_an_answer_that_is_cut_off_is_not_asked_for_again(start_claude: StartClaude) -> None:

@@ -114,14 +114,14 @@ def test_an_mcp_server_without_type_is_a_program() -> None:
     [
         (
             {"schema_version": "3.0", "mode": "restart", "limits": {"max_turns": 0}, "control": "open"},
-            "invalid invocation: $.mode: input should be 'start' or 'resume', found 'restart'; "
-            "$: 'parameters' is a required property; "
+            'invalid invocation: $.mode: input should be "start" or "resume", found "restart"; '
+            '$: "parameters" is a required property; '
             "$.limits.max_turns: input should be greater than or equal to 1, found 0; "
-            "$.control: input should be a valid dictionary, found 'open'",
+            '$.control: input should be a valid dictionary, found "open"',
         ),
         (
             {**SMALLEST, "mode": "x" * 10_000},
-            f"invalid invocation: $.mode: input should be 'start' or 'resume', found '{'x' * 79}…",
+            'invalid invocation: $.mode: input should be "start" or "resume", found "' + "x" * 79 + "…",
         ),
         (
             {**SMALLEST, "mode": "resume"},
@@ -137,7 +137,7 @@ def test_an_mcp_server_without_type_is_a_program() -> None:
         ),
         (
             {**SMALLEST, "schema_version": 3.0},
-            "invalid invocation: $.schema_version: schema_version is 3.0, expected a string such as '3.0'",
+            'invalid invocation: $.schema_version: schema_version is 3.0, expected a string such as "3.0"',
         ),
     ],
     ids=["every problem", "a long value", "a resume without session", "a requirement", "a major version", "a number"],
@@ -167,10 +167,10 @@ def test_a_control_line_is_read_by_its_type(line: bytes, meaning: ControlLine) -
     ("line", "problem"),
     [
         (b"stop!", "not JSON: Expecting value at character 0"),
-        (b"{}", "$: expected a type, a string, found None"),
+        (b"{}", "$: expected a type, a string, found null"),
         (
             b'{"type":"turn","run_id":7}',
-            "$.run_id: input should be a valid string, found 7; $: 'parameters' is a required property",
+            '$.run_id: input should be a valid string, found 7; $: "parameters" is a required property',
         ),
     ],
     ids=["no JSON", "no type", "fields"],
@@ -196,7 +196,7 @@ def test_what_a_description_does_not_say_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b'{"executor":{"name":"x","version":"1"}}', "$: 'schema_versions' is a required property"),
+        (b'{"executor":{"name":"x","version":"1"}}', '$: "schema_versions" is a required property'),
         (b"usage: ao-x-exec", "not JSON: Expecting value at character 0"),
     ],
     ids=["the versions of another are not guessed", "no JSON"],

@@ -100,11 +100,11 @@ def test_every_wrong_field_is_named_with_what_was_found() -> None:
         event_from_document(started)
 
     assert invalid.value.problems == [
-        "$.schema_version: string should match pattern '^(0|[1-9][0-9]{0,5})\\.(0|[1-9][0-9]{0,5})$', found '3'",
-        "$.executor.name: string should have at least 1 character, found ''",
-        "$.executor: 'version' is a required property",
+        '$.schema_version: string should match pattern "^(0|[1-9][0-9]{0,5})\\.(0|[1-9][0-9]{0,5})$", found "3"',
+        '$.executor.name: string should have at least 1 character, found ""',
+        '$.executor: "version" is a required property',
     ]
-    assert str(invalid.value).startswith("invalid event 'run_started': $.schema_version: ")
+    assert str(invalid.value).startswith('invalid event "run_started": $.schema_version: ')
 
 
 @pytest.mark.requirement("AOX-074")
@@ -114,7 +114,7 @@ def test_every_wrong_field_is_named_with_what_was_found() -> None:
         (b"Loading model...", "invalid line: not JSON: Expecting value"),
         (
             encode_line({"event_type": "progress", **ON_THE_WIRE}),
-            r"unknown event type 'progress', expected one of run_started, .*_vendor/name",
+            r"unknown event type .progress., expected one of run_started, .*_vendor/name",
         ),
     ],
     ids=["no JSON", "an unknown type"],

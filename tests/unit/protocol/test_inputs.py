@@ -60,9 +60,9 @@ def test_parameters_that_do_not_fit_name_every_problem_and_the_schema() -> None:
         check_parameters(invocation({"prompt": "Hi", "max_words": "many"}, WRITER))
 
     assert sorted(str(problem) for problem in invalid.value.problems) == [
-        "$.max_words: 'many' is not of type 'integer'",
-        "$: 'topic' is a required property",
-        "$: Additional properties are not allowed ('prompt' was unexpected)",
+        '$.max_words: "many" is not of type "integer"',
+        '$: "topic" is a required property',
+        '$: Additional properties are not allowed ("prompt" was unexpected)',
     ]
     assert invalid.value.schema == WRITER
 

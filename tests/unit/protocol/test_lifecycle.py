@@ -94,11 +94,11 @@ def test_a_refusal_of_a_line_that_could_not_be_read_may_name_no_run(
 @pytest.mark.parametrize(
     ("start", "following", "sentence"),
     [
-        (unnamed(START), unnamed(RESULT), "run_id is None, expected 'run_1'"),
-        (unnamed(START), RESULT, "run_id is None, expected 'run_1'"),
-        (unnamed(START, "session_id"), RESULT, "session_id is None, expected 'ses_1'"),
-        (unnamed(START), {**REFUSAL, **NAMED}, "run_id is None, expected 'run_1'"),
-        (START, unnamed(REFUSAL), "run_id is None, expected 'run_1'"),
+        (unnamed(START), unnamed(RESULT), 'run_id is null, expected "run_1"'),
+        (unnamed(START), RESULT, 'run_id is null, expected "run_1"'),
+        (unnamed(START, "session_id"), RESULT, 'session_id is null, expected "ses_1"'),
+        (unnamed(START), {**REFUSAL, **NAMED}, 'run_id is null, expected "run_1"'),
+        (START, unnamed(REFUSAL), 'run_id is null, expected "run_1"'),
     ],
     ids=["a result without names", "a result with names", "one name", "a refusal with names", "a start with names"],
 )
@@ -117,7 +117,7 @@ def test_otherwise_a_run_that_has_names_keeps_them(
 
 def test_a_start_of_another_session_leaves_the_run_as_it_was() -> None:
     lifecycle = RunLifecycle("run_1", "ses_1")
-    with pytest.raises(WrongRun, match="session_id is 'ses_2'"):
+    with pytest.raises(WrongRun, match="session_id is .ses_2."):
         lifecycle.receive({**START, "run_id": None, "session_id": "ses_2"})
 
     lifecycle.receive({**START, "seq": 2})

@@ -10,6 +10,7 @@ import pytest
 from ao_conformance.codec_suite import are_paths
 from ao_conformance.matching import difference
 from ao_protocol.contracts import (
+    Ambiguity,
     ContractOverridden,
     InvalidOptions,
     InvalidSchema,
@@ -209,6 +210,7 @@ def contract_document(contract: OutputContract) -> dict[str, object]:
         "validation_mode": contract.validation_mode,
         **demanded,
         **({} if contract.strategy is None else {"strategy": contract.strategy}),
+        **({} if contract.ambiguous is Ambiguity.REPORT else {"ambiguous": contract.ambiguous}),
     }
 
 

@@ -73,13 +73,13 @@ UNREADABLE = {
     "a list": ("a.json", "[1]", "expected an object, found a list"),
     "nothing": ("a.yaml", "", "expected an object, found nothing"),
     "broken YAML": ("a.yaml", "a: [1,\nb: 2", "line 3, column 1: did not find expected"),
-    "a key twice": ("a.yaml", "a: 1\na: 2\n", "line 2, column 1: duplicate key 'a'"),
+    "a key twice": ("a.yaml", "a: 1\na: 2\n", 'line 2, column 1: duplicate key "a"'),
     "a key that is no text": ("a.yaml", "1: 1\n", "line 1, column 1: key 1 is not a string; quote it"),
     "python in YAML": ("a.yaml", "a: !!python/object/apply:os.getcwd []\n", "is not known here; leave it out"),
     "infinity in YAML": ("a.yaml", "a: .inf\n", "line 1, column 4: .inf is not a JSON number"),
     "a date in YAML": ("a.yaml", "a: !!timestamp 2026-01-01\n", "is not known here; JSON has no such type"),
     "bytes in YAML": ("a.yaml", "a: !!binary aGk=\n", "is not known here; JSON has no such type"),
-    "a boolean that is none": ("a.yaml", "a: !!bool maybe\n", "line 1, column 4: 'maybe' is no bool, as its tag says"),
+    "a boolean that is none": ("a.yaml", "a: !!bool maybe\n", 'line 1, column 4: "maybe" is no bool, as its tag says'),
     "a set": ("a.yaml", "a: !!set {b}\n", "is not known here; leave it out"),
     "a merge": ("a.yaml", "a: &a {b: 1}\nc: {<<: *a}\n", "line 2, column 5: '<<' is no merge in YAML 1.2"),
     "an alias of nothing": ("a.yaml", "a: *b\n", "alias *b has no value before it"),
@@ -91,8 +91,8 @@ UNREADABLE = {
         "a: &a " + "[" * 40 + "]" * 40 + "\nb: " + "[" * 40 + "*a" + "]" * 40,
         "nested deeper",
     ),
-    "a key twice in JSON": ("a.json", '{"a": [{"b": 1, "c": 2, "b": 3}]}', "$.a[0]: duplicate key 'b'"),
-    "a key twice, in vain": ("a.json", '{"a": {"b": 1, "b": 2}, "a": 3}', "duplicate key 'b'"),
+    "a key twice in JSON": ("a.json", '{"a": [{"b": 1, "c": 2, "b": 3}]}', '$.a[0]: duplicate key "b"'),
+    "a key twice, in vain": ("a.json", '{"a": {"b": 1, "b": 2}, "a": 3}', 'duplicate key "b"'),
     "an integer that loses digits": ("a.json", '{"a": {"n": 9007199254740993}}', "$.a.n: 9007199254740993 is outside"),
     "the same in YAML": ("a.yaml", "a:\n  n: 9007199254740993\n", "$.a.n: 9007199254740993 is outside"),
     "an endless integer": ("a.json", '{"a": ' + "9" * 5000 + "}", "outside ±9007199254740991"),
@@ -151,7 +151,7 @@ def test_every_wrong_field_is_named_with_what_was_found(tmp_path: Path) -> None:
     first, *problems = str(caught.value).splitlines()
     assert first == f"{path} is not a valid blueprint:"
     assert [problem.split(":")[0].strip() for problem in problems] == ["$.name", "$.type", "$.system_prompt"]
-    assert "'robot'" in problems[1]
+    assert '"robot"' in problems[1]
 
 
 @pytest.mark.parametrize("value", ["[x, x, x, x, x, x, x, x, x, x]", "y" * 1000], ids=["lists", "texts"])

@@ -108,7 +108,7 @@ def test_a_start_that_names_no_run_is_told_where_the_run_goes_on() -> None:
     relayed = relay(UNNAMED, line("log", 2, level="info", message="m"), result(3), conversation=conversation)
 
     assert types(relayed) == ["run_started", "log", "log", "result"]
-    assert conversation.problems == ["run_id is None, expected 'run_1'"]
+    assert conversation.problems == ['run_id is null, expected "run_1"']
 
 
 def test_noise_before_the_first_event_is_told_after_it() -> None:

@@ -138,9 +138,9 @@ WRONG = {
     "the worker's token as a secret": ("secrets: [AO_COORDINATOR_TOKEN]", "hold AO_COORDINATOR_TOKEN, expected no cre"),
     "the worker's token set": ("environment: {set: {AO_COORDINATOR_TOKEN: x}}", "hold AO_COORDINATOR_TOKEN, expected"),
     "the worker's key for traces": ("secrets: [OTEL_EXPORTER_OTLP_HEADERS]", "hold OTEL_EXPORTER_OTLP_HEADERS, expec"),
-    "an unknown containment": ("containment: jail", "$.containment: input should be 'auto', 'cgroup', 'lifeline' or"),
+    "an unknown containment": ("containment: jail", '$.containment: input should be "auto", "cgroup", "lifeline" or'),
     "an idle exit of nothing": ("idle_exit_seconds: 3", "idle_exit_seconds needs lifecycle: persistent, found"),
-    "a pool without a size": ("warm: {}", "$.warm: 'size' is a required property"),
+    "a pool without a size": ("warm: {}", '$.warm: "size" is a required property'),
 }  # fmt: skip
 
 
@@ -225,13 +225,13 @@ def test_what_is_broken_does_not_hide_the_others(tmp_path: Path) -> None:
 
     assert (first.profile, second.problem, third.profile) == (None, None, None)
     assert "line 2" in str(first.problem)
-    assert "$: 'executor' is a required property" in str(third.problem)
+    assert '$: "executor" is a required property' in str(third.problem)
 
 
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        ("workspace: tree", "$.workspace: input should be 'none', 'worktree' or 'copy', found 'tree'"),
+        ("workspace: tree", '$.workspace: input should be "none", "worktree" or "copy", found "tree"'),
         (
             "workspace: copy\nlifecycle: persistent",
             "workspace: copy belongs to one session on one host; remove lifecycle",
@@ -267,7 +267,7 @@ def test_what_an_executor_cannot_do_is_known_from_its_description() -> None:
     profile = Profile(name="p", executor="x", config={"model": 7}, lifecycle="persistent")
 
     assert problems_with(profile, description) == [
-        "$.config.model: 7 is not of type 'string'",
+        '$.config.model: 7 is not of type "string"',
         "$.lifecycle: persistent needs an executor with the capability multi_turn, which x does not have",
     ]
     assert problems_with(Profile.of_executor("x"), description) == []

@@ -34,9 +34,9 @@ def _shown(draft: Draft) -> dict[str, list[tuple[str, int | None, str]]]:
 
 def test_a_fault_of_a_schema_has_path_and_line() -> None:
     schema = '{\n  "type": "object",\n  "properties": {\n    "age": {\n      "type": "intger"\n    }\n  }\n}'
-    kinds = "['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']"
+    kinds = '["array", "boolean", "integer", "null", "number", "object", "string"]'
     assert _shown(Draft(name="a", input_schema=schema)) == {
-        "input_schema": [("$.properties.age.type", 5, f"'intger' is not one of {kinds}")]
+        "input_schema": [("$.properties.age.type", 5, f'"intger" is not one of {kinds}')]
     }
 
 

@@ -118,7 +118,7 @@ def test_problems_stand_at_their_fields() -> None:
     assert found == {
         "$.more": ["is not JSON: line 1, column 2: Expecting property name enclosed in double quotes"],
         "$.message": ["is required"],
-        "$.times": ["'many' is not of type 'integer'"],
+        "$.times": ['"many" is not of type "integer"'],
         "$.owner.mail": ["is required"],
     }
 

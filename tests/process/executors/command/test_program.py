@@ -205,7 +205,7 @@ def test_a_missing_program_is_a_missing_dependency(tmp_path: Path, name: str) ->
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({}, "'argv' is a required property"),
+        ({}, '"argv" is a required property'),
         ({"argv": []}, "$.argv"),
         ({"argv": ["x"], "resume_argv": ["x", "-c"]}, "$.resume_argv: has no {session_id}"),
         ({"argv": ["x"], "resume_argv": ["x", "{session_id}"]}, "$.argv: has no {session_id}"),

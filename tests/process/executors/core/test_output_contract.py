@@ -25,7 +25,7 @@ def test_an_answer_that_does_not_fit_is_asked_for_again() -> None:
 
     first, second = ended.of_type("output_validation")
     assert (first["attempt"], first["valid"], first["retries_left"]) == (1, False, 1)
-    assert first["errors"] == ["$.answer: 'MARK forty-two' is not of type 'integer'"]
+    assert first["errors"] == ['$.answer: "MARK forty-two" is not of type "integer"']
     assert (second["attempt"], second["valid"]) == (2, True)
     assert ended.terminal["output"]["retry_count"] == 1
     assert [m["content"][0]["text"] for m in ended.of_type("message")] == [RIGHT["text"]]

@@ -93,7 +93,7 @@ def test_its_agent_receives_the_inputs_and_its_events_arrive_complete(example: s
 def test_the_runner_keeps_the_contract_of_the_one_that_asks_a_model(ao: Ao, tmp_path: Path) -> None:
     skip_without("node", "the node-model example")
     ao.write("agent.yaml", "name: agent\nsystem_prompt: You sort.\noutput_schema: {required: [topic]}\n")
-    asked_again = {"system_contains": "You sort.", "last_user_contains": "'topic' is a required property"}
+    asked_again = {"system_contains": "You sort.", "last_user_contains": '"topic" is a required property'}
     answers = [{"json": {"urgent": True}}, {"json": {"topic": "payment"}, "expect": asked_again}]
     ao.write("script.json", json.dumps({"answers": answers}))
     run = ("run", "agent.yaml", "-p", "Hi", "--executor", str(NODE_MODEL), "--model-script", "script.json", "--events")

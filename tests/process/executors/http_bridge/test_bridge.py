@@ -174,7 +174,7 @@ def test_an_executor_that_just_exits_is_a_failure_with_what_it_wrote(gateway: Ga
         ({}, "Unsupported schema version in schema_version: None"),
         (older(schema_version="99.0"), "'99.0'. Supported: 2.2"),
         (older(session_id=""), "$.session_id"),
-        (older(parameters=None), "$: 'parameters' is a required property"),
+        (older(parameters=None), '$: "parameters" is a required property'),
         (older(mode="invent"), "$.mode"),
     ],
     ids=["empty", "version", "session", "parameters", "mode"],

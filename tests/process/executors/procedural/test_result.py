@@ -116,7 +116,7 @@ def test_a_schema_that_is_not_kept_fails_the_run_without_a_retry(
     ended = printed(tmp_path, 'echo >> runs; echo \'{"n": "MARK"}\'; echo hint >&2', **fields)
 
     assert ended.error["type"] == error_type
-    assert ended.error["validation_errors"] == ["$.n: 'MARK' is not of type 'integer'"]
+    assert ended.error["validation_errors"] == ['$.n: "MARK" is not of type "integer"']
     assert ended.error["origin"] == "tool"
     assert ended.error["details"] == {"return_code": 0, "stderr": "hint\n"}
     (verdict,) = ended.of_type("output_validation")

@@ -46,7 +46,7 @@ def test_a_failure_names_the_command_that_shows_each_rejected_answer(counter: Ao
         f"attempt {number}: rejected" for number in (1, 2, 3)
     ]
     assert shown.stdout.count(f"  | {WRONG}\n") == 3
-    assert "$.n: 'the-rejected-one' is not of type 'integer'" in shown.stdout
+    assert '$.n: "the-rejected-one" is not of type "integer"' in shown.stdout
 
 
 def test_a_valid_answer_follows_the_rejected_one(counter: Ao) -> None:
@@ -56,7 +56,7 @@ def test_a_valid_answer_follows_the_rejected_one(counter: Ao) -> None:
     assert first == {
         "attempt": 1,
         "valid": False,
-        "errors": ["$.n: 'the-rejected-one' is not of type 'integer'"],
+        "errors": ['$.n: "the-rejected-one" is not of type "integer"'],
         "text": WRONG,
         "is_cut": False,
     }

@@ -126,7 +126,7 @@ def test_a_contract_holds_for_a_resume_where_it_is_given_again(agent: Ao) -> Non
         ),
         pytest.param(
             ["helper.json", "--output-schema", "schema.json", "--output-option", "retries=1"],
-            "--output-option retries: is not known; known are 'extract_json', 'max_retries'",
+            '--output-option retries: is not known; known are "extract_json", "max_retries"',
             id="unknown option",
         ),
         pytest.param(
@@ -171,7 +171,7 @@ def test_a_result_that_lies_is_found_out_where_that_is_wished(agent: Ao) -> None
     assert (trusted.exit_code, trusted.document) == (0, {"n": "x"})
     assert verified.exit_code == 1
     assert "protocol_violation" in verified.stderr
-    assert "$.n: 'x' is not of type 'integer'" in verified.stderr
+    assert '$.n: "x" is not of type "integer"' in verified.stderr
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_an_answer_of_a_pydantic_model_with_a_time_is_one_that_the_model_reads(a
     called = play(ao, "--output-schema", "meeting.json", answers=answers)
 
     assert called.exit_code == 0
-    assert "'tomorrow' is not a 'date-time'" in called.stderr
+    assert '"tomorrow" does not have the format "date-time"' in called.stderr
     assert Meeting.model_validate_json(called.stdout).when.isoformat() == "2026-01-31T12:00:00+00:00"
 
 

@@ -232,7 +232,7 @@ def test_what_is_no_response_is_not_converted(answers: Ao) -> None:
 
     assert (called.exit_code, called.stdout) == (1, "")
     assert called.stderr == (
-        "✗ -: the text: found 'nothing', expected a response as XML, JSON or Markdown, or an older one\n"
+        '✗ -: the text: found "nothing", expected a response as XML, JSON or Markdown, or an older one\n'
     )
 
 
@@ -244,7 +244,7 @@ def test_every_problem_of_what_is_no_response_is_told(answers: Ao) -> None:
     assert called.stderr.splitlines() == [
         "✗ broken.xml: line 1, <agent_response>: found no such attribute, expected the attribute agent",
         "✗ broken.xml: line 1, <agent_response>: found none, expected <summary> inside",
-        "✗ broken.xml: line 1, <finding> priority: found 'P9', expected P1, P2 or P3",
+        '✗ broken.xml: line 1, <finding> priority: found "P9", expected P1, P2 or P3',
         "✗ broken.xml: line 1, <finding>: found none, expected <issue> inside",
         "✗ broken.xml: line 1, <finding>: found none, expected <rationale> inside",
     ]
@@ -317,7 +317,7 @@ def test_a_run_that_failed_is_told_as_one(ao: Ao) -> None:
     ("content", "found"),
     [
         (b"Findings:\n- [P1] caf\xe9 \xff", "byte 20: found invalid UTF-8, expected UTF-8 text"),
-        (b"", "the text: found ''"),
+        (b"", 'the text: found ""'),
     ],
     ids=["latin-1", "empty"],
 )

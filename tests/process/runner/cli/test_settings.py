@@ -112,7 +112,7 @@ def test_what_the_options_go_into_is_kept(configurable: Ao) -> None:
         pytest.param(["--set", "turns=0"], "turns: 0 is", id="a wrong value"),
         pytest.param(["--config", "turns.json"], "turns: 0 is", id="a wrong value in a file"),
         pytest.param(["--model", ""], "model: '' ", id="an empty text"),
-        pytest.param(["--set", "permission_mode=yolo"], "permission_mode: 'yolo' is not one of", id="an unknown mode"),
+        pytest.param(["--set", "permission_mode=yolo"], 'permission_mode: "yolo" is not one of', id="an unknown mode"),
     ],
 )
 def test_a_run_whose_configuration_the_executor_does_not_take_is_refused(

@@ -102,7 +102,7 @@ def test_parameters_that_do_not_fit_are_refused_before_anything_is_queued(ao: Ao
     ao.write("writer.yaml", "name: a\nparameters_schema: {required: [topic], properties: {words: {type: integer}}}\n")
     called = ao("submit", "writer.yaml", "--param", "words=7")
     assert (called.exit_code, called.stdout) == (2, "")
-    assert "the parameters do not fit the agent: $: 'topic' is a required property. Nothing was queued" in called.stderr
+    assert 'the parameters do not fit the agent: $: "topic" is a required property. Nothing was queued' in called.stderr
     assert ao("runs", "--json").document == []
 
 

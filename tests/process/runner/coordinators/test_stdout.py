@@ -84,7 +84,7 @@ def test_a_file_of_runs_is_read_to_its_end_and_then_the_worker_is_to_leave(tmp_p
         ('{"timeout_seconds": -1}', "$.timeout_seconds"),
         ('{"blueprint": "nowhere.yaml"}', "$.blueprint: nowhere.yaml: No such file"),
         (r'{"blueprint": "nul\u0000.yaml"}', "no file has such a name: embedded null byte"),
-        ('{"blueprint": {"system_prompt": "x"}}', "$.blueprint: $: 'name' is a required property"),
+        ('{"blueprint": {"system_prompt": "x"}}', '$.blueprint: $: "name" is a required property'),
         ('{"run_id": "run_1"}', "run_id 'run_1' stood on an earlier line"),
         ('{"cancel": 7}', "$.cancel: expected a run_id, found 7"),
         (json.dumps({"run_id": "x" * 513}), "$.run_id: found 513 characters"),

@@ -123,7 +123,7 @@ def test_calls_that_are_none_and_coordinators_that_are_away_are_told() -> None:
         async with hosted(coordinator) as server, client_at(server.grant("run_me", "ses_me")[0]) as session:
             result = await session.call_tool("start_agent_session", {})
             assert result.is_error
-            assert "$: 'parameters' is a required property" in str(result.content)
+            assert '$: "parameters" is a required property' in str(result.content)
             result = await session.call_tool("delete_everything", {})
             assert result.is_error
             assert "Unknown tool: delete_everything" in str(result.content)

@@ -199,7 +199,7 @@ def xml(inside: str, attributes: str = 'agent="a" version="1.0"') -> str:
             '{"agent": "a", "summary": "s", "findings": [{"priority": "P0"}]}',
             InvalidResponse,
             "$.findings[0].priority",
-            "'P1', 'P2' or 'P3'",
+            '"P1", "P2" or "P3"',
         ),
         ('{"agent": "a", "summary": "s", ', NotWellFormed, "the text", "one JSON object"),
         ("---\nagent: a\nno colon\n---\n## Summary\ns", NotWellFormed, "line 3", "agent: your-name"),
@@ -331,13 +331,13 @@ def test_a_refusal_of_values_names_each() -> None:
         parse_agent_response('{"agent": 1, "summary": "", "findings": [{"priority": "P1"}], "agent_specific": []}')
     assert [(each.place, each.found, each.expected) for each in raised.value.problems] == [
         ("$.agent", "1", "a text"),
-        ("$.summary", "''", "a text that is not blank"),
-        ("$.findings[0]", "nothing", "'location', a required property"),
-        ("$.findings[0]", "nothing", "'issue', a required property"),
-        ("$.findings[0]", "nothing", "'rationale', a required property"),
+        ("$.summary", '""', "a text that is not blank"),
+        ("$.findings[0]", "nothing", '"location", a required property'),
+        ("$.findings[0]", "nothing", '"issue", a required property'),
+        ("$.findings[0]", "nothing", '"rationale", a required property'),
         ("$.agent_specific", "[]", "an object"),
     ]
-    assert str(raised.value).startswith("$.agent: found 1, expected a text; $.summary: found '', expected a text that")
+    assert str(raised.value).startswith('$.agent: found 1, expected a text; $.summary: found "", expected a text that')
 
 
 def test_a_refusal_of_elements_names_each() -> None:
@@ -349,7 +349,7 @@ def test_a_refusal_of_elements_names_each() -> None:
         ("line 1, <agent_response>", "none", "<summary> inside"),
         ("line 5, <x>", "an unknown element", "<finding> in <findings>"),
         ("line 4, <finding>", "no such attribute", "the attribute location"),
-        ("line 4, <finding> priority", "'P9'", "P1, P2 or P3"),
+        ("line 4, <finding> priority", '"P9"', "P1, P2 or P3"),
         ("line 4, <finding>", "none", "<rationale> inside"),
         ("line 4, <issue>", "nothing", "a text"),
     ]

@@ -130,7 +130,7 @@ def test_nobody_overrides_the_designer(
 
 
 def test_a_response_is_asked_for_in_words_only() -> None:
-    with pytest.raises(InvalidOptions, match="'auto', 'prompt', 'system_prompt', found 'native'"):
+    with pytest.raises(InvalidOptions, match='"auto", "prompt", "system_prompt", found "native"'):
         resolve_contract(Demand(authoritative=RESPONSE, options={"strategy": "native"}))
 
 
@@ -209,7 +209,7 @@ def test_an_invocation_says_what_is_demanded(
 def test_an_unknown_source_is_an_error_even_without_a_schema() -> None:
     document: dict[str, Any] = {"schema_version": "3.0", "mode": "start", "parameters": {}}
 
-    with pytest.raises(InvalidOptions, match=r"^\$\.output_schema_source: expected one of 'blueprint', .* 'hearsay'$"):
+    with pytest.raises(InvalidOptions, match=r'^\$\.output_schema_source: expected one of "blueprint", .* "hearsay"$'):
         demand_in(invocation_from_document(document | {"output_schema_source": "hearsay"}))
 
 
@@ -234,7 +234,10 @@ def test_the_strategy_extract_extracts_whatever_the_defaults_say() -> None:
     assert options_from({"strategy": "extract"}, defaults) == OutputOptions(0, True, strategy=Strategy.EXTRACT)
 
 
-KNOWN = "is not known; known are 'extract_json', 'max_retries', 'strategy', 'strict_json_only', 'validation_mode'"
+KNOWN = (
+    'is not known; known are "ambiguous", "extract_json", "max_retries", "strategy", "strict_json_only", '
+    '"validation_mode"'
+)
 RETRIES = "expected an integer from 0 to 10, found"
 STRATEGIES = "expected a text that is not empty, found"
 
@@ -245,15 +248,18 @@ STRATEGIES = "expected a text that is not empty, found"
         pytest.param({"max_retry": 1}, [f"max_retry: {KNOWN}"], id="unknown"),
         pytest.param({"max_retries": 11}, [f"max_retries: {RETRIES} 11"], id="too many retries"),
         pytest.param({"max_retries": -1}, [f"max_retries: {RETRIES} -1"], id="fewer than none"),
-        pytest.param({"max_retries": True}, [f"max_retries: {RETRIES} True"], id="a boolean is no number of retries"),
-        pytest.param({"extract_json": "yes"}, ["extract_json: expected true or false, found 'yes'"], id="no boolean"),
+        pytest.param({"max_retries": True}, [f"max_retries: {RETRIES} true"], id="a boolean is no number of retries"),
+        pytest.param({"extract_json": "yes"}, ['extract_json: expected true or false, found "yes"'], id="no boolean"),
         pytest.param(
             {"validation_mode": "loose"},
-            ["validation_mode: expected 'strict' or 'lenient', found 'loose'"],
+            ['validation_mode: expected "strict" or "lenient", found "loose"'],
             id="unknown mode",
         ),
-        pytest.param({"strategy": ""}, [f"strategy: {STRATEGIES} ''"], id="a strategy without a name"),
-        pytest.param({"strategy": ["native"]}, [f"strategy: {STRATEGIES} ['native']"], id="a list of strategies"),
+        pytest.param(
+            {"ambiguous": "first"}, ['ambiguous: expected "report" or "refuse", found "first"'], id="unknown ambiguity"
+        ),
+        pytest.param({"strategy": ""}, [f'strategy: {STRATEGIES} ""'], id="a strategy without a name"),
+        pytest.param({"strategy": ["native"]}, [f'strategy: {STRATEGIES} ["native"]'], id="a list of strategies"),
         pytest.param(
             {"max_retries": 99, "extract": True},
             [f"max_retries: {RETRIES} 99", f"extract: {KNOWN}"],
@@ -404,7 +410,7 @@ def test_auto_says_in_words_what_no_provider_takes() -> None:
 def test_a_strategy_that_cannot_be_had_is_an_error_that_names_those_that_can(
     wanted: Strategy, offered: list[str], schema: dict[str, Any]
 ) -> None:
-    with pytest.raises(StrategyNotOffered, match=f"'{wanted}' is not available .*; use system_prompt or"):
+    with pytest.raises(StrategyNotOffered, match=f'"{wanted}" is not available .*; use system_prompt or'):
         asked(wanted, offered, schema)
 
 

@@ -14,6 +14,7 @@ from ao_protocol.contracts import (
     Accepted,
     AgentResponseFormat,
     AlreadyDecided,
+    Ambiguity,
     AskAgain,
     Enforcement,
     GiveUp,
@@ -31,8 +32,8 @@ from ao_protocol.contracts import (
 from ao_protocol.errors import ErrorType
 
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
-WRONG = Problem("$.n", "'x' is not of type 'integer'")
-NO_JSON = "The answer holds no JSON value"
+WRONG = Problem("$.n", '"x" is not of type "integer"')
+NO_JSON = "The answer holds no JSON value: line 1, column 1"
 ANSWER = '{"n": "x"}'
 
 DESIGNERS = OutputContract(JsonFormat(SCHEMA), SchemaSource.BLUEPRINT, max_retries=1, strategy=Strategy.SYSTEM_PROMPT)
@@ -125,10 +126,20 @@ def test_without_retries_the_first_wrong_answer_is_the_last() -> None:
 
 
 def test_an_answer_without_json_is_asked_for_again_with_the_reason() -> None:
-    prompt = missing_answer_feedback(NO_JSON, CALLERS, "I cannot do that.")
+    problem = Problem("$", NO_JSON, excerpt="near I cannot do that.")
+    prompt = missing_answer_feedback(problem, CALLERS, "I cannot do that.")
 
-    assert inline().judge("I cannot do that.") == AskAgain(prompt, (Problem("$", NO_JSON),), retries_left=2, attempt=1)
-    assert f"Your output could not be read as the required JSON.\n\n## Validation Errors\n- $: {NO_JSON}\n" in prompt
+    assert inline().judge("I cannot do that.") == AskAgain(prompt, (problem,), retries_left=2, attempt=1)
+    lines = f"## Validation Errors\n- $: {NO_JSON} (near I cannot do that.)\n"
+    assert f"Your output could not be read as the required JSON.\n\n{lines}" in prompt
+
+
+def test_what_an_event_has_of_a_problem_leaves_the_answer_out() -> None:
+    for answer in ("I cannot do that.", '{"n": "secret "word""}', 'First {"n": 41}, then {"n": 42}.'):
+        outcome = inline(ambiguous=Ambiguity.REFUSE).judge(answer)
+        assert isinstance(outcome, AskAgain)
+        assert not re.search("cannot|secret|4[12]", " ".join(map(str, outcome.problems)))
+        assert re.search("cannot|secret|4[12]", outcome.prompt.split("## ")[1])
 
 
 @pytest.mark.requirement("AOX-170")
@@ -149,7 +160,8 @@ def test_prose_around_the_json_is_allowed_unless_the_caller_forbids_it() -> None
     for options in ({"strict_json_only": True}, {"extract_json": False}):
         outcome = inline(**options).judge(answer)
         assert isinstance(outcome, AskAgain)
-        assert outcome.problems == (Problem("$", "The answer holds other text than JSON, and only JSON is wanted"),)
+        reason = "The answer holds other text than JSON, and only JSON is wanted: line 1, column 1"
+        assert outcome.problems[0].message.startswith(reason)
         assert inline(**options).judge(' {"n": 1}\n') == Accepted({"n": 1}, retry_count=0, ambiguous=False)
 
 
@@ -210,7 +222,7 @@ def test_a_response_is_accepted_as_its_model() -> None:
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        pytest.param("Looks clean.", "found 'Looks clean.', expected a response written as xml", id="no response"),
+        pytest.param("Looks clean.", 'found "Looks clean.", expected a response written as xml', id="no response"),
         pytest.param(XML.replace("summary", "digest"), "expected <summary>", id="not as the XSD says"),
         pytest.param('{"agent": "a", "summary": "s"}', "expected a response written as xml", id="another form"),
         pytest.param(XML.replace("1.0", "2.0"), "expected version 1.x", id="another major version"),
@@ -259,7 +271,7 @@ def error_lines(feedback: str) -> list[str]:
 
 
 def test_the_reprompt_lists_the_errors_and_the_schema_and_permits_to_decline() -> None:
-    problems = [Problem("$.severity", "'critical' is not one of ['low']"), Problem("$", "'id' is a required property")]
+    problems = [Problem("$.severity", '"critical" is not one of ["low"]'), Problem("$", '"id" is a required property')]
     assert (
         validation_feedback(problems, designers({"required": ["id"]}), ANSWER)
         == """\
@@ -267,8 +279,8 @@ def test_the_reprompt_lists_the_errors_and_the_schema_and_permits_to_decline() -
 Your output did not match the required schema.
 
 ## Validation Errors
-- $.severity: 'critical' is not one of ['low']
-- $: 'id' is a required property
+- $.severity: "critical" is not one of ["low"]
+- $: "id" is a required property
 
 ## Required Schema
 ```json
@@ -325,7 +337,7 @@ def test_a_caller_has_the_model_shown_its_answer_too() -> None:
 
     assert f"## Your Previous Answer\n```text\n{ANSWER}\n```\n\n## Required Schema\n" in feedback
     assert ANSWER not in validation_feedback([WRONG], DESIGNERS, ANSWER)
-    assert "Previous" not in missing_answer_feedback(NO_JSON, CALLERS, " \n")
+    assert "Previous" not in missing_answer_feedback(Problem("$", NO_JSON), CALLERS, " \n")
     long = validation_feedback([WRONG], CALLERS, "y" * 5_000)
     assert f"\n{'y' * 2_000}…\n(3000 more characters)\n```" in long
 
@@ -351,3 +363,25 @@ def test_the_errors_take_about_four_kilobytes_at_most(some: list[Problem]) -> No
 
     assert len(errors.encode(errors="replace")) < 4300
     assert 1 <= len(errors.split("\n")) <= 11
+
+
+@pytest.mark.requirement("AOX-168")
+def test_an_ambiguous_answer_is_asked_for_again_if_the_caller_refuses_it() -> None:
+    two = 'First {"n": 1}, and then {"n": 2}.'
+    assert inline().judge(two) == Accepted({"n": 2}, retry_count=0, ambiguous=True)
+
+    enforcement = inline(ambiguous=Ambiguity.REFUSE, max_retries=1)
+    asked, given_up = enforcement.judge(two), enforcement.judge('{"n": 1} or {"n": 3')
+
+    assert isinstance(asked, AskAgain)
+    reason = 'two values may be meant; answer with one and no other JSON (found {"n": 2} and {"n": 1})'
+    assert f"- $: {reason}\n" in asked.prompt
+    assert isinstance(given_up, GiveUp)
+    assert (given_up.attempt, given_up.error_type) == (2, ErrorType.SCHEMA_VALIDATION_FAILED)
+
+
+@pytest.mark.parametrize(
+    "answer", ['{"n": 1}', 'So {"n": 1}; as said, {"n": 1.0}.', 'As [1] says: {"n": 1}, not {"m": 2}']
+)
+def test_an_answer_with_one_meaning_is_not_ambiguous(answer: str) -> None:
+    assert isinstance(inline(ambiguous=Ambiguity.REFUSE).judge(answer), Accepted)

@@ -136,7 +136,7 @@ def test_scalars_count_as_the_whole_of_a_region(text: str, schema: dict[str, Any
 
 @pytest.mark.parametrize("text", ["The answer is 42", "It is true that it is false.", "blue", "12,111"])
 def test_scalars_do_not_count_in_prose(text: str) -> None:
-    with pytest.raises(NoJsonFound, match=r"^The answer holds no JSON value$"):
+    with pytest.raises(NoJsonFound, match=r"^The answer holds no JSON value: line 1, column 1$"):
         extract_json(text, {"type": ["integer", "boolean", "string"]})
 
 
@@ -352,3 +352,95 @@ def test_a_later_attempt_of_its_own_is_the_answer(text: str) -> None:
 
 def test_what_stands_before_a_broken_value_is_untouched() -> None:
     assert extract_json(f'{ADA_TEXT} and {{"unterminated": "quote', PERSON).value == ADA
+
+
+ASIDES = [
+    "{}\nIf it had failed it would have been:\n{}",
+    "{}\n\n(The original record was {}.)",
+    "After: {}\nBefore: {}",
+    "**After:** {}\n**Before:** {}",
+    "{}\n\nBefore:\n```json\n{}\n```",
+    "{}\nPrevious answer: {}",
+    "New: {}\nOld: {}",
+    "{} (it was {})",
+    "{} (formerly {})",
+    "{}\nOriginally: {}",
+    "{}\nOtherwise it would be {}.",
+    "{}\nIf the tests had failed: {}",
+    "{}\nA failing run could have returned {}.",
+    "{}\n`{}` would be wrong.",
+    "{}, unlike {}",
+    "{}\ne.g. {}",
+    "Antwort: {}\nZum Beispiel wäre {} falsch.",
+    "{}\nSonst wäre es {} gewesen.",
+    "{} statt {}",
+    "{}\nPar exemple, {}",
+]
+"""An answer and a value that is not it, in this order."""
+CORRECTIONS = [
+    "Draft: {}\nFinal: {}",
+    "Before: {}\nAfter: {}",
+    "I said {}, which was wrong: {}",
+    "{}\nSorry for the wrong answer. Here: {}",
+    "{} is wrong, it should have been {}",
+    "{}\nSo the answer would be {}",
+    "The original was {}; the new one is {}",
+    "{}\nThe original answer was incomplete: {}",
+    "{}\nThe rest is otherwise unchanged: {}",
+    "{}\nMy first try might have errors: {}",
+    "{}\nI would have to say: {}",
+    "{}\nHere is the JSON in the old format: {}",
+    "{}\nAs requested before, the result: {}",
+    "{}\nNot quite. {}",
+    "Statt {} ist es {}",
+]
+"""A value that is not the answer, and the answer behind it."""
+
+
+@pytest.mark.parametrize("text", [*ASIDES, *(f"```json\n{text}" for text in ASIDES if text.startswith("{}\n"))])
+def test_a_counterexample_behind_the_answer_is_an_aside(text: str) -> None:
+    if text.startswith("```"):
+        text = text.replace("{}", "{}\n```", 1)
+    extraction = extract_json(text.replace("{}", ADA_TEXT, 1).replace("{}", BOB_TEXT), PERSON)
+
+    assert (extraction.value, extraction.ambiguous) == (ADA, True)
+
+
+@pytest.mark.parametrize("text", CORRECTIONS)
+def test_a_correction_behind_a_draft_is_the_answer(text: str) -> None:
+    extraction = extract_json(text.replace("{}", BOB_TEXT, 1).replace("{}", ADA_TEXT), PERSON)
+
+    assert (extraction.value, extraction.ambiguous) == (ADA, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Lorem {{x}} (1) `c` ``` inline ``` {{a: b}}\n{ADA_TEXT}",
+        f"It is {{x}}:\n```json\n{ADA_TEXT}\n```\nDone {{y}}.",
+        f"```\n{ADA_TEXT}\n````\n",
+        f"{ADA_TEXT} and `x`",
+    ],
+)
+def test_the_only_value_beside_plain_prose_is_found_where_it_stands(text: str) -> None:
+    extraction = extract_json(text, PERSON)
+    assert extraction == Extraction(ADA, Source.FENCE if "\n```\n" in text or "````" in text else Source.BARE)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (f'{{"a": {ADA_TEXT}', None),
+        (f'{{a: b}}, "k": {ADA_TEXT}', None),
+        (f"<think>{ADA_TEXT}", None),
+        (f"```python\nx = {ADA_TEXT}\n```", ADA),
+        (f"```json\n{ADA_TEXT}\n``", ADA),
+        ("```json\n" + '{"name": "Ada", "name": "Bob", "age": 1}' + "\n```", None),
+    ],
+)
+def test_what_only_looks_like_the_only_value_is_read_with_care(text: str, value: object) -> None:
+    if value is not None:
+        assert extract_json(text, PERSON).value == value
+        return
+    with pytest.raises(NoJsonFound):
+        extract_json(text, PERSON)

@@ -147,11 +147,20 @@ def test_number_of_values(value: str) -> None:
 
 
 def test_a_long_text_is_read_whole_and_not_searched() -> None:
-    long = '{"a": "' + "x" * 1024 * 1024 + '"}'
+    long = '{"a": "' + "x" * 2 * 1024 * 1024 + '"}'
 
     assert extract_json(long).source is Source.WHOLE
-    with pytest.raises(NoJsonFound, match="JSON is looked for in at most 1048576; answer with the JSON alone"):
+    with pytest.raises(NoJsonFound, match="JSON is looked for in at most 2097152; answer with the JSON alone"):
         extract_json(f"Here it is: {long}")
+
+
+def test_an_answer_is_found_beside_a_mebibyte_of_prose_and_among_thousands_of_values() -> None:
+    prose = 'Lorem {x} ipsum [1] dolor "sit" amet, it\'s {a: b} and `c` then ``` fence ``` text. ' * 13_000
+    records = "".join(f'Record {{"id": {number}}} seen [{number}]\n' for number in range(11_000))
+    schema = {"type": "object", "required": ["final"]}
+
+    for text in (f'{prose}\n\n{{"final": 1}}', f'{{"final": 1}}\n\n{prose}', f'{records}Answer: {{"final": 1}}'):
+        assert extract_json(text, schema).value == {"final": 1}
 
 
 HOSTILE = (

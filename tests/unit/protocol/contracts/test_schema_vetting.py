@@ -56,26 +56,26 @@ def test_these_schemas_are_accepted(schema: dict[str, Any]) -> None:
     ("schema", "expected"),
     [
         pytest.param([1], "$: [1] is not a schema: it must be a JSON object", id="no object"),
-        pytest.param(True, "$: True is not a schema: it must be a JSON object", id="true"),
-        pytest.param({"minimum": float("nan")}, "$.minimum: nan is not a JSON number", id="NaN"),
+        pytest.param(True, "$: true is not a schema: it must be a JSON object", id="true"),
+        pytest.param({"minimum": float("nan")}, "$.minimum: NaN is not a JSON number", id="NaN"),
         pytest.param(
             {"$ref": "file:///etc/passwd"},
-            "$[\"$ref\"]: 'file:///etc/passwd' leads out of the schema, and nothing is fetched: "
+            '$["$ref"]: "file:///etc/passwd" leads out of the schema, and nothing is fetched: '
             "copy what it names into 'definitions'",
             id="file",
         ),
         pytest.param(
             {"items": {"$ref": "http://x.test/y#/z"}},
-            "$.items[\"$ref\"]: 'http://x.test/y#/z' leads out of the schema, and nothing is fetched: "
+            '$.items["$ref"]: "http://x.test/y#/z" leads out of the schema, and nothing is fetched: '
             "copy what it names into 'definitions'",
             id="remote",
         ),
         pytest.param(
-            {"$id": "http://[", "items": {"$ref": "#"}}, "$[\"$id\"]: 'http://[' is not a URI reference", id="no URI"
+            {"$id": "http://[", "items": {"$ref": "#"}}, '$["$id"]: "http://[" is not a URI reference', id="no URI"
         ),
-        pytest.param({"$ref": "#/a"}, "$[\"$ref\"]: '#/a' leads nowhere in this schema", id="no such pointer"),
-        pytest.param({"$ref": "#a"}, "$[\"$ref\"]: '#a' leads nowhere in this schema", id="no such anchor"),
-        pytest.param({"$ref": "#/a", "a": [1]}, "$[\"$ref\"]: '#/a' does not lead to a schema", id="no schema there"),
+        pytest.param({"$ref": "#/a"}, '$["$ref"]: "#/a" leads nowhere in this schema', id="no such pointer"),
+        pytest.param({"$ref": "#a"}, '$["$ref"]: "#a" leads nowhere in this schema', id="no such anchor"),
+        pytest.param({"$ref": "#/a", "a": [1]}, '$["$ref"]: "#/a" does not lead to a schema', id="no schema there"),
         pytest.param(
             {"$ref": "#"}, '$["$ref"]: comes back to $ for the same value, without end', id="reference to itself"
         ),
@@ -86,23 +86,23 @@ def test_these_schemas_are_accepted(schema: dict[str, Any]) -> None:
         ),
         pytest.param(
             {"properties": {"a": {"pattern": "(?i)x"}}},
-            "$.properties.a.pattern: '(?i)x' is not an ECMA-262 regular expression that can be matched",
+            '$.properties.a.pattern: "(?i)x" is not an ECMA-262 regular expression that can be matched',
             id="Python's own pattern",
         ),
         pytest.param(
             {"patternProperties": {"[": {}}},
-            "$.patternProperties[\"[\"]: '[' is not an ECMA-262 regular expression that can be matched",
+            '$.patternProperties["["]: "[" is not an ECMA-262 regular expression that can be matched',
             id="broken pattern of names",
         ),
         pytest.param(
             {"$schema": "https://json-schema.org/draft/2020-12/schema"},
-            "$[\"$schema\"]: 'https://json-schema.org/draft/2020-12/schema' is not Draft-7: "
-            "leave it out, or write 'http://json-schema.org/draft-07/schema#'",
+            '$["$schema"]: "https://json-schema.org/draft/2020-12/schema" is not Draft-7: '
+            'leave it out, or write "http://json-schema.org/draft-07/schema#"',
             id="another draft",
         ),
         pytest.param(
             {"items": {"prefixItems": [{}]}},
-            "$.items.prefixItems: 'prefixItems' is not in Draft-7, which would ignore it: say it in Draft-7",
+            '$.items.prefixItems: "prefixItems" is not in Draft-7, which would ignore it: say it in Draft-7',
             id="a later keyword",
         ),
         pytest.param(
@@ -133,7 +133,7 @@ def test_every_problem_is_listed_and_the_first_is_at_hand() -> None:
         check_schema(schema)
 
     assert caught.value.path == "$.required"
-    assert caught.value.message == "'a' is not of type 'array'"
+    assert caught.value.message == '"a" is not of type "array"'
     assert sorted({problem.path for problem in caught.value.problems}) == [
         "$.properties.n.minLength",
         "$.properties.severity.type",

@@ -48,7 +48,7 @@ def test_the_reasons_of_a_refusal_end_after_a_bounded_number_of_steps(schema: di
 
 
 def test_reasons_that_take_few_steps_are_all_told() -> None:
-    assert [str(problem) for problem in validate([], chain(100))] == ["$: [] is not of type 'object'"]
+    assert [str(problem) for problem in validate([], chain(100))] == ['$: [] is not of type "object"']
 
 
 def test_a_schema_has_at_most_eight_large_patterns() -> None:
@@ -59,7 +59,7 @@ def test_a_schema_has_at_most_eight_large_patterns() -> None:
         check_schema({"allOf": patterns})
 
     assert caught.value.message == (
-        r"'\\p{L}{1,20}0' is one of more than 8 patterns that cannot be matched or take over 256 KiB compiled: use"
+        r'"\\p{L}{1,20}0" is one of more than 8 patterns that cannot be matched or take over 256 KiB compiled: use'
         " simpler patterns"
     )
 

@@ -46,10 +46,10 @@ def test_problems_name_the_place_and_are_worded_as_jsonschema_words_them() -> No
     value = {"files_analyzed": -5, "issues": [{"severity": "critical"}], "extra": 1}
 
     assert sentences(value, REVIEW) == [
-        "$: Additional properties are not allowed ('extra' was unexpected)",
+        '$: Additional properties are not allowed ("extra" was unexpected)',
         "$.files_analyzed: -5 is less than the minimum of 0",
-        "$.issues[0]: 'file' is a required property",
-        "$.issues[0].severity: 'critical' is not one of ['low', 'medium', 'high']",
+        '$.issues[0]: "file" is a required property',
+        '$.issues[0].severity: "critical" is not one of ["low", "medium", "high"]',
     ]
 
 
@@ -73,14 +73,14 @@ def test_a_path_quotes_keys_that_are_no_plain_words(key: str, path: str) -> None
 @pytest.mark.parametrize(
     ("value", "schema", "expected"),
     [
-        pytest.param(1, {"type": ["string", "null"]}, "1 is not of type 'string', 'null'", id="types"),
+        pytest.param(1, {"type": ["string", "null"]}, '1 is not of type "string", "null"', id="types"),
         pytest.param(19.995, {"multipleOf": 0.01}, "19.995 is not a multiple of 0.01", id="multipleOf"),
-        pytest.param("ab", {"pattern": "^a$"}, "'ab' does not match '^a$'", id="pattern"),
+        pytest.param("ab", {"pattern": "^a$"}, '"ab" does not match "^a$"', id="pattern"),
         pytest.param([1, 1.0], {"uniqueItems": True}, "[1, 1.0] has non-unique elements", id="1 is 1.0"),
         pytest.param(
             [{"a": 1, "b": 2}, {"b": 2, "a": 1}],
             {"uniqueItems": True},
-            "[{'a': 1, 'b': 2}, {'b': 2, 'a': 1}] has non-unique elements",
+            '[{"a": 1, "b": 2}, {"b": 2, "a": 1}] has non-unique elements',
             id="key order is no difference",
         ),
         pytest.param(
@@ -92,13 +92,15 @@ def test_a_path_quotes_keys_that_are_no_plain_words(key: str, path: str) -> None
         pytest.param(
             {"x": 1, "y": 2},
             {"patternProperties": {"^a": True}, "additionalProperties": False},
-            "'x', 'y' do not match any of the regexes: '^a'",
+            '"x", "y" do not match any of the regexes: "^a"',
             id="patternProperties",
         ),
-        pytest.param(1, {"not": {"type": "integer"}}, "1 should not be valid under {'type': 'integer'}", id="not"),
-        pytest.param({"a": 1}, {"properties": {"a": False}}, "False schema does not allow 1", id="false"),
-        pytest.param("y" * 200, {"const": "x"}, "'x' was expected", id="a short message"),
-        pytest.param("y" * 1000, {"type": "null"}, f"'{'y' * 199}… is not of type 'null'", id="a long value is cut"),
+        pytest.param(1, {"not": {"type": "integer"}}, '1 should not be valid under {"type": "integer"}', id="not"),
+        pytest.param({"a": 1}, {"properties": {"a": False}}, "the schema false does not allow 1", id="false"),
+        pytest.param("y" * 200, {"const": "x"}, '"x" was expected', id="a short message"),
+        pytest.param(
+            "y" * 1000, {"type": "null"}, '"' + "y" * 199 + '… is not of type "null"', id="a long value is cut"
+        ),
     ],
 )
 def test_what_is_worded_here_has_its_sentence(value: object, schema: dict[str, Any], expected: str) -> None:
@@ -114,10 +116,13 @@ def test_the_alternative_that_was_meant_is_explained_too() -> None:
     }
 
     assert sentences({"kind": "circle"}, shape) == [
-        "$: {'kind': 'circle'} is not valid under any of the given schemas",
-        "$: 'radius' is a required property",
+        '$: {"kind": "circle"} is not valid under any of the given schemas',
+        '$: "radius" is a required property',
     ]
-    assert sentences({"kind": "line"}, shape) == ["$: {'kind': 'line'} is not valid under any of the given schemas"]
+    assert sentences({"kind": "line"}, shape) == [
+        '$: {"kind": "line"} is not valid under any of the given schemas',
+        '$.kind: "line" is not one of ["circle", "square"]',
+    ]
 
     optional = {
         "anyOf": [{"$ref": "#/definitions/name"}, {"type": "null"}],
@@ -126,7 +131,7 @@ def test_the_alternative_that_was_meant_is_explained_too() -> None:
 
     assert sentences({}, optional) == [
         "$: {} is not valid under any of the given schemas",
-        "$: 'first' is a required property",
+        '$: "first" is a required property',
     ]
 
 
@@ -152,21 +157,22 @@ def test_patterns_look_for_the_beginning_of_the_text_and_not_of_a_line() -> None
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        pytest.param({"a": math.nan}, "$.a: nan is not a JSON number", id="NaN"),
-        pytest.param([-math.inf], "$[0]: -inf is not a JSON number", id="infinity"),
+        pytest.param({"a": math.nan}, "$.a: NaN is not a JSON number", id="NaN"),
+        pytest.param([-math.inf], "$[0]: -Infinity is not a JSON number", id="infinity"),
         pytest.param(
             2**53,
-            "$: 9007199254740992 is outside ±9007199254740991, where numbers lose digits: write it as a string",
+            "$: 9007199254740992 is outside ±9007199254740991, where receivers lose digits: write it as a string",
             id="unsafe integer",
         ),
         pytest.param(
             10**5000,
-            "$: an integer of 16610 bits is outside ±9007199254740991, where numbers lose digits: write it as a string",
+            "$: an integer of 16610 bits is outside ±9007199254740991, where receivers lose digits: "
+            "write it as a string",
             id="integer that CPython does not print",
         ),
-        pytest.param(["\ud800"], r"$[0]: '\ud800' holds half a surrogate pair, which is no text", id="lone surrogate"),
+        pytest.param(["\ud800"], r'$[0]: "\ud800" holds half a surrogate pair, which is no text', id="lone surrogate"),
         pytest.param(
-            {"\udc00": 1}, r"$: the key '\udc00' holds half a surrogate pair, which is no text", id="surrogate key"
+            {"\udc00": 1}, r'$: the key "\udc00" holds half a surrogate pair, which is no text', id="surrogate key"
         ),
         pytest.param({1: 2}, "$: the key 1 is not a string", id="integer key"),
         pytest.param([(1, 2)], "$[0]: a tuple is not a JSON value", id="tuple"),
@@ -190,13 +196,13 @@ def test_the_first_fifty_problems_are_told() -> None:
     problems = validate([0] * 1000, {"items": {"type": "string"}})
 
     assert len(problems) == MAX_PROBLEMS
-    assert str(problems[-1]) == "$[49]: 0 is not of type 'string'"
+    assert str(problems[-1]) == '$[49]: 0 is not of type "string"'
 
 
 def test_a_part_of_a_schema_reached_twice_at_one_place_is_told_once() -> None:
     schema = {"allOf": [{"$ref": "#/definitions/a"}] * 2, "definitions": {"a": {"allOf": [{"type": "null"}]}}}
 
-    assert sentences(1, schema) == ["$: 1 is not of type 'null'"]
+    assert sentences(1, schema) == ['$: 1 is not of type "null"']
 
 
 def test_recursion_through_two_branches_does_not_multiply() -> None:
@@ -209,7 +215,7 @@ def test_recursion_through_two_branches_does_not_multiply() -> None:
     for _ in range(60):
         value = {"a": value}
 
-    assert {problem.message for problem in validate(value, schema)} == {"1 is not of type 'object'"}
+    assert {problem.message for problem in validate(value, schema)} == {'1 is not of type "object"'}
 
 
 @pytest.mark.requirement("AOX-165")
@@ -238,7 +244,7 @@ def test_a_pattern_that_must_backtrack_gets_a_bounded_number_of_steps() -> None:
 
     assert sentences("aa", schema) == []
     assert sentences("a" * 40 + "!", schema) == [
-        rf"$: '{'a' * 40}!' could not be matched with '^(?=a)((a|aa)+)+\\1$' in 10000 steps"
+        '$: "' + "a" * 40 + '!" could not be matched with "^(?=a)((a|aa)+)+\\\\1$" in 10000 steps'
     ]
 
 
@@ -314,10 +320,10 @@ schemas = st.recursive(
 ).filter(lambda schema: isinstance(schema, dict))
 
 
-def flattened(errors: Iterable[jsonschema.ValidationError]) -> set[tuple[str, str]]:
-    found: set[tuple[str, str]] = set()
+def flattened(errors: Iterable[jsonschema.ValidationError]) -> set[tuple[str, str | None]]:
+    found: set[tuple[str, str | None]] = set()
     for error in errors:
-        found |= {(path_of(error.absolute_path), error.message)} | flattened(error.context or ())
+        found |= {(path_of(error.absolute_path), error.validator)} | flattened(error.context or ())
     return found
 
 
@@ -338,7 +344,7 @@ def test_a_name_beside_no_patterns_is_worded_as_one_beside_no_properties() -> No
     (problem,) = validate({"a": None}, {"patternProperties": {}, "additionalProperties": False})
 
     # jsonschema: "'a' does not match any of the regexes: "
-    assert problem.message == "Additional properties are not allowed ('a' was unexpected)"
+    assert problem.message == 'Additional properties are not allowed ("a" was unexpected)'
 
 
 @given(schema=schemas, value=values)
@@ -346,12 +352,11 @@ def test_the_problems_are_the_errors_of_jsonschema_and_the_reasons_below_them(
     schema: dict[str, Any], value: Any
 ) -> None:
     errors = list(jsonschema.Draft7Validator(schema).iter_errors(value))
-    problems = {(problem.path, problem.message) for problem in validate(value, schema)}
+    problems = {(problem.path, problem.keyword) for problem in validate(value, schema)}
 
-    # jsonschema forgets the place of what a `false` refuses, and shows values whole.
-    assume(not any(message.startswith("False schema") for _, message in flattened(errors)))
-    assume(not any("…" in message for _, message in problems))
-    assert {(path_of(error.absolute_path), error.message) for error in errors} <= problems <= flattened(errors)
+    # jsonschema forgets the place of what a `false` refuses.
+    assume(not any(keyword is None for _, keyword in flattened(errors)))
+    assert {(path_of(error.absolute_path), error.validator) for error in errors} <= problems <= flattened(errors)
 
 
 json_like = st.recursive(
@@ -391,5 +396,6 @@ def test_whatever_is_handed_in_the_verdict_and_the_problems_agree(value: object)
 def test_every_format_of_draft_7_is_checked(name: str, text: str, example: str) -> None:
     schema = {"properties": {"a": {"$ref": "#/definitions/b"}}, "definitions": {"b": {"format": name}}}
 
-    assert sentences({"a": text}, schema) == [f"$.a: {text!r} is not a {name!r}"]
+    (sentence,) = sentences({"a": text}, schema)
+    assert sentence.startswith(f'$.a: "{text}" does not have the format "{name}"')
     assert validate({"a": example}, schema) == []

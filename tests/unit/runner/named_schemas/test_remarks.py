@@ -34,6 +34,24 @@ ODD: dict[str, tuple[JsonObject, list[str]]] = {
         {"items": {"x-formats": "annotate"}},
         ["$.items.x-formats: ignored; only 'annotate' at the root of the schema counts"],
     ),
+    "an id as a number": (
+        {"properties": {"user_id": {"type": ["integer", "null"]}, "ids": {"items": {"type": "integer"}}}},
+        [
+            f"$.properties.{place}.type: integers beyond ±9007199254740991 lose digits at receivers and are refused; "
+            "ask for a string if they occur, else give a maximum"
+            for place in ("user_id", "ids.items")
+        ],
+    ),
+    "an id that loses nothing, and a count": (
+        {
+            "properties": {
+                "id": {"type": "integer", "maximum": 999},
+                "uuid_id": {"type": ["integer", "string"]},
+                "paid": {"type": "integer"},
+            }
+        },
+        [],
+    ),
     "a member that must be there and is refused": (
         {"properties": {"a": {}}, "required": ["a", "b"], "additionalProperties": False},
         ["$.required: 'b' must be there, and additionalProperties refuses it"],
