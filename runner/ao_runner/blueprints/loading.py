@@ -23,6 +23,7 @@ from ao_runner.blueprints.other_tools import (
     agent_in_markdown,
     agents_in_document,
     document_with_comments,
+    name_of_file,
     what_it_looks_like,
     what_text_looks_like,
 )
@@ -32,7 +33,7 @@ from ao_runner.blueprints.placeholders import (
     variables_of_other_tools,
     with_stand_ins,
 )
-from ao_runner.blueprints.server_entries import with_usual_servers
+from ao_runner.blueprints.server_entries import servers_of_file, with_usual_servers
 from ao_runner.errors import RunnerError
 
 MAX_FILE_BYTES: Final = 1024 * 1024
@@ -99,6 +100,36 @@ def load_blueprint(path: Path, *, may_wait: bool = True, agent: str | None = Non
             raise
         document = commented
     return understand_blueprint(path, document, agent)
+
+
+def import_blueprint(path: Path, agent: str | None = None) -> LoadedBlueprint:
+    """Read a file as `load_blueprint` does, or make a blueprint of a configuration of MCP servers.
+
+    Raises:
+        UnreadableFile, InvalidBlueprint: As for `load_blueprint`.
+    """
+    try:
+        return load_blueprint(path, agent=agent)
+    except InvalidBlueprint:
+        servers = servers_of_file(document_with_comments(path.read_text(errors="replace")) or {})
+        if servers is None:
+            raise
+        return understand_blueprint(path, {"name": name_of_file(path), "mcp_servers": servers})
+
+
+def as_yaml(document: JsonObject) -> str:
+    """Return a document as YAML that `load_object` reads, with long texts as blocks."""
+    import yaml
+
+    class Writer(yaml.SafeDumper):
+        """Texts that YAML 1.2 reads as numbers are quoted: PyYAML knows those of 1.1."""
+
+    def write_text(writer: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in text else '"' if text[:1] in {*"+-.0123456789"} else None
+        return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Writer.add_representer(str, write_text)
+    return yaml.dump(document, Dumper=Writer, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
 def understand_blueprint(path: Path, document: JsonObject, agent: str | None = None) -> LoadedBlueprint:
