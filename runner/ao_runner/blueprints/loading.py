@@ -23,7 +23,6 @@ from ao_runner.blueprints.other_tools import (
     agent_in_markdown,
     agents_in_document,
     document_with_comments,
-    name_of_file,
     what_it_looks_like,
     what_text_looks_like,
 )
@@ -114,7 +113,7 @@ def import_blueprint(path: Path, agent: str | None = None) -> LoadedBlueprint:
         servers = servers_of_file(document_with_comments(path.read_text(errors="replace")) or {})
         if servers is None:
             raise
-        return understand_blueprint(path, {"name": name_of_file(path), "mcp_servers": servers})
+        return understand_blueprint(path, {"name": path.name.strip(".").partition(".")[0], "mcp_servers": servers})
 
 
 def as_yaml(document: JsonObject) -> str:
@@ -165,6 +164,8 @@ def _one_of(agents: Mapping[str, ConvertedAgent], wanted: str | None, path: Path
 
 
 def _from_other_tool(path: Path, agent: ConvertedAgent) -> LoadedBlueprint:
+    if (prompt := str(agent.blueprint.get("system_prompt"))).startswith("{file:"):
+        raise InvalidBlueprint(path, [f"its prompt is {prompt}; write the text of that file in its place"])
     return replace(understand_blueprint(path, agent.blueprint), not_carried_over=agent.remarks)
 
 

@@ -8,7 +8,6 @@ import json
 import re
 import shlex
 from collections.abc import Callable
-from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from ao_protocol.documents import Blueprint
@@ -48,16 +47,21 @@ def agent_in_markdown(file_name: str, text: str) -> ConvertedAgent | None:
     if found is None:
         return None
     fields = _front_matter(found["head"] or "")
-    if file_name == "SKILL.md" or {"allowed-tools", "argument-hint"} & fields.keys():
-        raise NoBlueprint(f"this looks like a skill or a slash command of Claude Code; {_AS_PROMPT}")
-    if {"globs", "alwaysApply", "applyTo"} & fields.keys():
-        raise NoBlueprint(f"this looks like a rule of Cursor or instructions of Copilot; {_AS_PROMPT}")
-    if not {"name", "description", "mode", "tools", "model"} & fields.keys():
-        raise NoBlueprint(f"this looks like a text with front matter, without name and description; {_AS_PROMPT}")
+    if file_name == "SKILL.md":
+        fields["allowed-tools"] = None
+    for names, kind in _OTHER_FRONT_MATTER:
+        if bool(names & fields.keys()) is not ("name" in names):
+            raise NoBlueprint(f"this looks like {kind}, not like an agent; {_AS_PROMPT}")
     stem = re.sub(r"(\.agent|\.chatmode)?\.[a-z]+$", "", file_name)
     return _converted(stem, {**fields, "prompt": (found["body"] or "").strip()})
 
 
+_OTHER_FRONT_MATTER: Final = (
+    ({"allowed-tools", "argument-hint"}, "a skill or a slash command of Claude Code"),
+    ({"globs", "alwaysApply", "applyTo"}, "a rule of Cursor or instructions of Copilot"),
+    ({"name", "description", "mode", "tools", "model"}, "a text with front matter, without name and description"),
+)
+"""Fields of which one says what the file is; in the last row, of which an agent has one."""
 _AS_PROMPT: Final = "to run it as an agent, write name: NAME, and its text as system_prompt: | in a blueprint"
 
 
@@ -84,7 +88,7 @@ def _value(text: str) -> Any:  # noqa: ANN401  # any JSON
         value = parse_yaml(text)
     except NotInteroperable:
         return text.strip()
-    return text.strip() if isinstance(value, dict) and "\n" not in text.strip("\n") else value
+    return text.strip() if isinstance(value, dict) and "\n" not in text else value
 
 
 def agents_in_document(document: JsonObject) -> dict[str, ConvertedAgent]:
@@ -108,7 +112,7 @@ def _converted(name: str, fields: dict[str, Any]) -> ConvertedAgent:
         blueprint["system_prompt"] = fields["prompt"]
     remarks = []
     for field, value in fields.items():
-        if field in {"mcpServers", "mcp_servers"} and servers_are_written(value):
+        if field == "mcpServers" and isinstance(value, dict) and all(isinstance(one, dict) for one in value.values()):
             blueprint["mcp_servers"] = value
         elif field not in {"name", "description", "prompt"} and value not in (None, "inherit"):
             write = _COUNTERPARTS.get(field, lambda _: "")(value)
@@ -117,12 +121,6 @@ def _converted(name: str, fields: dict[str, Any]) -> ConvertedAgent:
             whose = ": the profile says what an agent may do" if field in _RIGHTS else ""
             remarks.append(f"{below(ROOT, field)}: {shown!r} is not carried over{whose}{then}")
     return ConvertedAgent(blueprint, remarks)
-
-
-def servers_are_written(value: object) -> bool:
-    """Return whether `mcpServers` has the entries themselves, and not only names of servers."""
-    entries = list(value.values()) if isinstance(value, dict) else value
-    return isinstance(entries, list) and bool(entries) and all(isinstance(one, dict) and one for one in entries)
 
 
 def _names(value: object) -> list[str]:
@@ -158,19 +156,12 @@ _OF_A_BLUEPRINT: Final = {*Blueprint.model_fields, "mcpServers"} - {"name", "des
 _AGENT: Final = "a blueprint is an agent: write name: NAME and system_prompt: TEXT"
 _KINDS: Final = (
     ("openapi swagger", "an OpenAPI document", _AGENT),
-    (
-        "permissions hooks enabledPlugins statusLine",
-        "settings of Claude Code",
-        "see --access and --allow-tool",
-    ),
+    ("permissions hooks enabledPlugins", "settings of Claude Code", "say rights with --access and --allow-tool"),
     ("executor", "a profile", "use it with --profile FILE"),
     ("answers", "a model script", "use it with --model-script FILE"),
     ("schema_version", "an invocation", "pass it to an executor on stdin: ao-NAME-exec < FILE"),
     ("instructions", "an assistant of another service", "write its instructions as system_prompt"),
-    ("messages", "a request to a model", "write the system message as system_prompt"),
-    ("protocolVersion", "an agent card of A2A", _AGENT),
-    ("jobs services", "a workflow of a CI system or a file of Docker Compose", _AGENT),
-    ("dependencies devDependencies scripts", "a package.json", _AGENT),
+    ("jobs services dependencies", "a configuration of another program", _AGENT),
 )
 """Names of which one is enough, the kind of the document, and what to do with it."""
 
@@ -182,18 +173,11 @@ def what_it_looks_like(document: JsonObject) -> str | None:
     if "name" not in document and servers_of_file(document) is not None:
         advice = "`ao blueprint import FILE -o agent.yaml` writes a blueprint with these mcp_servers"
         return f"this looks like a configuration of MCP servers, not like a blueprint; {advice}"
-    if "json-schema.org" in str(document.get("$schema")) or _is_schema(document):
+    if "json-schema.org" in str(document.get("$schema")) or document.get("type") in {"object", "array"}:
         advice = "write it as output_schema into a blueprint, or `ao schema add NAME FILE`"
         return f"this looks like a JSON Schema, not like a blueprint; {advice}"
-    kinds = (
-        f"{kind}, not like a blueprint; {advice}" for keys, kind, advice in _KINDS if document.keys() & keys.split()
-    )
-    return next((f"this looks like {kind}" for kind in kinds), None)
-
-
-def _is_schema(document: JsonObject) -> bool:
-    is_typed = document.get("type") in {"object", "array"}
-    return is_typed and bool({"properties", "items", "required", "$defs", "additionalProperties"} & document.keys())
+    found = ((kind, advice) for names, kind, advice in _KINDS if document.keys() & names.split())
+    return next((f"this looks like {kind}, not like a blueprint; {advice}" for kind, advice in found), None)
 
 
 def what_text_looks_like(file_name: str, text: str) -> str | None:
@@ -214,10 +198,6 @@ def document_with_comments(text: str) -> JsonObject | None:
         document = parse_json(_COMMENT.sub(lambda found: found[1] or "", text))
     except NotInteroperable:
         return None
-    is_other = isinstance(document, dict) and (agents_in_document(document) or servers_of_file(document))
-    return document if isinstance(document, dict) and is_other else None
-
-
-def name_of_file(path: PurePath) -> str:
-    """Return the name of an agent in a file without one."""
-    return path.name.removeprefix(".").partition(".")[0] or "agent"
+    if isinstance(document, dict) and (agents_in_document(document) or servers_of_file(document)):
+        return document
+    return None

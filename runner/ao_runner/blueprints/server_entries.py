@@ -57,16 +57,16 @@ def with_usual_servers(blueprint: JsonObject) -> tuple[JsonObject, list[str]]:
         servers = {one["name"]: {key: one[key] for key in one if key != "name"} for one in servers}
     if not isinstance(servers, dict):
         return blueprint, []
-    servers = servers_of_file(servers) or servers
+    if not any(isinstance(one, dict) and _ENTRY & one.keys() for one in servers.values()):
+        servers = servers_of_file(servers) or servers
     problems: list[str] = []
     usual: JsonObject = {}
     for name, entry in servers.items():
         try:
-            understood = _usual_entry(entry)
+            if (understood := _usual_entry(entry)) is not None:
+                usual[name] = understood
         except _NotUnderstood as error:
             problems.append(f"{below(below(ROOT, field), name)}: {error}")
-        else:
-            usual |= {} if understood is None else {name: understood}
     others = {key: value for key, value in blueprint.items() if key != field}
     return {**others, "mcp_servers": usual}, problems
 
@@ -130,7 +130,7 @@ def _split_command(entry: dict[str, Any]) -> None:
     words = command
     if isinstance(command, str) and len(parts := command.split()) > 1 and not ("/" in parts[0] and args is not None):
         words = _words(command)
-    if isinstance(words, list) and words and isinstance(args, list | None):
+    if isinstance(words, list) and words != [command] and words and isinstance(args, list | None):
         entry.update({"command": words[0], "args": [*words[1:], *(args or [])]})
 
 
@@ -138,9 +138,7 @@ def _words(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise _NotUnderstood(
-            f"command {command!r} cannot be split into words: {error}; write args as a list"
-        ) from error
+        raise _NotUnderstood(f"command {command!r} is no command line: {error}; write args as a list") from error
     if "/" in words[0] and not any(word.startswith("-") for word in words[1:]):
         raise _NotUnderstood(
             f"command {command!r} may be a program with arguments, or a file with spaces in its name; write"
