@@ -29,7 +29,6 @@ from ao_runner.blueprints.other_tools import (
 from ao_runner.blueprints.placeholders import (
     SCHEMA_FIELDS,
     has_placeholders,
-    variables_of_other_tools,
     with_stand_ins,
 )
 from ao_runner.blueprints.server_entries import servers_of_file, with_usual_servers
@@ -183,8 +182,6 @@ def oddities_of(
     """Return the same remarks for a blueprint at a place of another document, without those on longer schemas."""
     found = islice(_unknown_fields(document, blueprint), MAX_REMARKS)
     unknown = [f"{reduce(below, steps, place)}: unknown field, ignored{meant}" for steps, meant in found]
-    if document.get("mcp_servers"):
-        unknown += (f"{place}{one.removeprefix(ROOT)}" for one in variables_of_other_tools(document))
     if document.keys().isdisjoint(SCHEMA_FIELDS):
         return unknown
     from ao_runner.named_schemas.vetting import remarks_below

@@ -50,6 +50,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _ALIKE: Final = 0.75
 """The similarity at which a scope counts as a typo of a known one: `parms` does, `process` does not."""
 _RUNNER_VALUE: Final = re.compile(r"\$\{runner\.(?P<name>[^}]+)\}")
+_IN_A_PROFILE: Final = "; a profile names them in `secrets` or `environment`, for a model script in `environment.set`"
 _MAX_COMPARED_NAMES: Final = 200
 _MAX_LISTED_NAMES: Final = 20
 _MAX_SHOWN_CHARACTERS: Final = 60
@@ -247,7 +248,7 @@ class _Filling:
             return f"{written}: a parameter may not say which program is started"
         values = self._values[scope]
         if values is not None and name not in values and not has_default:
-            named = "; a profile names them in `environment` or `secrets`" if scope == "env" else ""
+            named = _IN_A_PROFILE if scope == "env" else ""
             return f"{written}: {scope} has no such name; {_there_are(name, values)}{named}"
         may_hold_secrets = len(of_server) == 2 and of_server[0] in {"env", "headers"}
         is_revealed = scope == "env" and name in self._secrets and not may_hold_secrets

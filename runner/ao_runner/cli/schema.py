@@ -26,7 +26,7 @@ from ao_runner.blueprints.loading import (
     object_from,
     oddities,
 )
-from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, placeholder_problems
+from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, placeholder_problems, variables_of_other_tools
 from ao_runner.cli.options import EXISTING_FILE, complete_schema_name, examples, json_option, store_options
 from ao_runner.cli.printing import (
     echo,
@@ -282,7 +282,7 @@ def check_blueprint(file: Path, as_json: bool) -> None:
         problems = list(error.problems)
     else:
         name, problems = loaded.blueprint.name, _blueprint_problems(loaded)
-        remarks = [*oddities(loaded), *_idle_fields(loaded.blueprint)]
+        remarks = [*oddities(loaded), *variables_of_other_tools(loaded.document), *_idle_fields(loaded.blueprint)]
     verdict = {"ok": not problems, "name": name, "problems": problems, "remarks": remarks}
     _leave_with(verdict, str(file), f"{file}: {name} is a valid blueprint", as_json=as_json)
 
@@ -307,7 +307,7 @@ def import_agent(file: Path, output: Path | None, agent: str | None) -> None:
     """
     loaded = import_blueprint(file, agent)
     text = as_yaml(loaded.document)
-    show_remarks(str(file), oddities(loaded))
+    show_remarks(str(file), [*oddities(loaded), *variables_of_other_tools(loaded.document)])
     if output is None:
         echo(text.removesuffix("\n"))
         return

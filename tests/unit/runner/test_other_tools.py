@@ -23,6 +23,7 @@ from ao_runner.blueprints.placeholders import (
     has_placeholders,
     placeholder_problems,
     resolve_placeholders,
+    variables_of_other_tools,
 )
 
 URL = "https://mcp.example/mcp"
@@ -183,7 +184,7 @@ def test_a_check_tells_how_each_variable_is_read() -> None:
     headers: JsonObject = {"A": "Bearer ${TOKEN}", "B": "${input:token}"}
     loaded = understand_blueprint(Path("b"), {"name": "a", "mcp_servers": {"s": {**HTTP, "headers": headers}}})
 
-    assert oddities(loaded) == [
+    assert variables_of_other_tools(loaded.document) == [
         "$.mcp_servers.s.headers.A: '${TOKEN}' is read as '${env.TOKEN}': the profile names TOKEN in `secrets` or "
         "`environment.pass`"
     ]
