@@ -200,7 +200,7 @@ class Agent(CallerTerms, Generic[Value]):
         else:
             loaded = load_blueprint(Path(self.blueprint))
         for remark in loaded.not_carried_over:
-            warnings.warn(f"{loaded.path}: {remark}", stacklevel=4)
+            warnings.warn(f"{loaded.path}: {remark}", stacklevel=2)
         name = DEFAULT_EXECUTORS[loaded.blueprint.type] if self.profile is None else with_whole_path(self.profile)
         is_designers = demand_of(loaded.blueprint).authoritative is not None
         model = self._model()
