@@ -96,8 +96,8 @@ def problems_of_agent(document: JsonObject) -> list[Problem]:
         read_agent(StoredAgent("", document, "active", "", ""))
     except InvalidBlueprint as error:
         for problem in error.problems:
-            path, found, message = str(problem).partition(": ")
-            problems.append(Problem(path if found else ROOT, message if found else str(problem)))
+            path, _, message = problem.partition(": ")
+            problems.append(Problem(path, message) if path.startswith(ROOT) else Problem(ROOT, problem))
     return problems
 
 

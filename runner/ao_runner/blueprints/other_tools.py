@@ -163,7 +163,7 @@ _KINDS: Final = (
     ("instructions", "an assistant of another service", "write its instructions as system_prompt"),
     ("jobs services dependencies", "a configuration of another program", _AGENT),
 )
-"""Names of which one is enough, the kind of the document, and what to do with it."""
+"""Names of which one is enough, the kind of the document, and what to do. The last two may have a name."""
 
 
 def what_it_looks_like(document: JsonObject) -> str | None:
@@ -176,7 +176,8 @@ def what_it_looks_like(document: JsonObject) -> str | None:
     if "json-schema.org" in str(document.get("$schema")) or document.get("type") in {"object", "array"}:
         advice = "write it as output_schema into a blueprint, or `ao schema add NAME FILE`"
         return f"this looks like a JSON Schema, not like a blueprint; {advice}"
-    found = ((kind, advice) for names, kind, advice in _KINDS if document.keys() & names.split())
+    kinds = _KINDS[-2:] if "name" in document else _KINDS
+    found = ((kind, advice) for names, kind, advice in kinds if document.keys() & names.split())
     return next((f"this looks like {kind}, not like a blueprint; {advice}" for kind, advice in found), None)
 
 
