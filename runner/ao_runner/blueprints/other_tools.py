@@ -114,7 +114,7 @@ def _converted(name: str, fields: dict[str, Any]) -> ConvertedAgent:
     for field, value in fields.items():
         if field == "mcpServers" and isinstance(value, dict) and all(isinstance(one, dict) for one in value.values()):
             blueprint["mcp_servers"] = value
-        elif field not in {"name", "description", "prompt"} and value not in (None, "inherit"):
+        elif field not in {"name", "description", "prompt"} and value not in (None, "inherit", "*"):
             write = _COUNTERPARTS.get(field, lambda _: "")(value)
             shown = shorten(value if isinstance(value, str) else json.dumps(value), _MAX_SHOWN_CHARACTERS)
             then = f"; write {write}" if write else ", and has no counterpart here"

@@ -26,7 +26,7 @@ _REFUSED: Final = {
     "headersHelper": "write headers, as Authorization: Bearer ${env.TOKEN}",
     "bearer_token_env_var": "write headers, as Authorization: Bearer ${env.TOKEN}",
     **dict.fromkeys(
-        ("includeTools", "excludeTools", "enabledTools", "disabledTools", "enabled_tools", "disabled_tools"),
+        ("tools", "includeTools", "excludeTools", "enabledTools", "disabledTools", "enabled_tools", "disabled_tools"),
         "a blueprint does not choose among the tools of a server; leave it out, or the server",
     ),
 }
@@ -85,15 +85,16 @@ def _usual_entry(written: Any) -> Any:  # noqa: ANN401  # any JSON
         written = {"url" if re.match("https?://", written) else "command": written}
     if not isinstance(written, dict):
         return written
-    entry = dict(written)
+    entry = {name: value for name, value in written.items() if value is not None}
     if _is_switched_off(entry):
         return None
     is_streamable = "httpUrl" in entry
     for other, name in _OTHER_NAMES.items():
         if other in entry and name not in entry:
             entry[name] = entry.pop(other)
-    if refused := [f"{name} is not supported: {advice}" for name, advice in _REFUSED.items() if name in entry]:
-        raise _NotUnderstood(refused[0])
+    for name, advice in _REFUSED.items():
+        if entry.get(name) not in (None, [], ["*"]):
+            raise _NotUnderstood(f"{name} is not supported: {advice}")
     _set_type(entry, is_streamable=is_streamable)
     if "command" in entry:
         _split_command(entry)
@@ -106,7 +107,6 @@ def _set_type(entry: dict[str, Any], *, is_streamable: bool) -> None:
         if entry["type"] is None:
             raise _NotUnderstood(f"type is {kind!r}; expected stdio, http or sse")
     elif kind is None:
-        entry.pop("type", None)
         if ("url" in entry) is ("command" in entry):
             found = "both command and url" if "url" in entry else "neither command nor url"
             raise _NotUnderstood(f"it has {found}; expected command: PROGRAM, or type: http and url: https://HOST/PATH")

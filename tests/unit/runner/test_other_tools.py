@@ -65,6 +65,10 @@ UNDERSTOOD: dict[str, tuple[JsonValue, JsonObject]] = {
     "a path with an option": ({"command": "./my/run --fast"}, {"command": "./my/run", "args": ["--fast"]}),
     "a path with a blank": ({"command": "/opt/My Tools/run", "args": []}, {"command": "/opt/My Tools/run", "args": []}),
     "a server that is on": ({**NPX, "disabled": False}, NPX),
+    "fields of others that say nothing": (
+        {**NPX, "env": None, "tools": ["*"], "disabledTools": []},
+        {**NPX, "tools": ["*"], "disabledTools": []},
+    ),
     "the usual form": ({**NPX, "required": False}, {**NPX, "required": False}),
 }
 
@@ -104,6 +108,7 @@ REFUSED: dict[str, tuple[JsonValue, str]] = {
     "a file or a command line": ({"command": "./run it"}, "write command: ./run and args: ['it'], or add args: []"),
     "an open quote": ({"command": "npx 'x"}, "is no command line: No closing quotation; write args as a list"),
     "some of its tools": ({**HTTP, "excludeTools": ["rm"]}, "excludeTools is not supported: a blueprint does not"),
+    "some of its tools, by name": ({**NPX, "tools": ["read"]}, "tools is not supported: "),
     "a file of variables": ({**NPX, "envFile": ".env"}, "write its variables into env, as NAME: ${env.NAME}"),
 }
 
@@ -254,6 +259,14 @@ def test_an_agent_of_opencode_is_named_after_its_file(tmp_path: Path) -> None:
         "--allow-tool bash",
         "--access read",
     ]
+
+
+@pytest.mark.parametrize("tools", ["[Read, Grep]", "\n  - Read\n  - Grep", '"Read, Grep"'])
+def test_tools_are_a_text_or_a_list(tools: str, tmp_path: Path) -> None:
+    loaded = load_blueprint(written(tmp_path, "a.md", f"---\nname: a\ntools: {tools}\n---\nHi: you.\n---\nHelp.\n"))
+
+    assert loaded.blueprint.system_prompt == "Hi: you.\n---\nHelp."
+    assert loaded.not_carried_over[0].endswith("write --allow-tool Read --allow-tool Grep")
 
 
 def test_a_model_that_is_inherited_needs_no_remark(tmp_path: Path) -> None:
