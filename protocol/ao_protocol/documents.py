@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -56,10 +57,16 @@ class StdioMcpServer(WireModel):
     required: Required = True
 
 
+def _known_type(kind: object) -> object:
+    if kind not in ("http", "sse"):
+        raise ValueError(f"expected stdio, http or sse, found {kind!r}")
+    return kind
+
+
 class RemoteMcpServer(WireModel):
     """An MCP server behind a URL."""
 
-    type: Literal["http", "sse"]
+    type: Annotated[Literal["http", "sse"], BeforeValidator(_known_type)]
     url: Annotated[str, Field(pattern=r"^https?://")]
     headers: dict[str, str] = {}
     required: Required = True
@@ -72,9 +79,16 @@ def _mcp_server_kind(server: Any) -> str:  # noqa: ANN401  # pydantic passes any
     return "stdio" if kind == "stdio" else "remote"
 
 
+def _has_a_type(server: Any) -> Any:  # noqa: ANN401  # pydantic passes any value
+    if isinstance(server, dict) and {"type", "url", "command"} & server.keys() == {"url"}:
+        raise ValueError("url without type; write type: http, or type: sse, beside it")
+    return server
+
+
 McpServer: TypeAlias = Annotated[
     Annotated[StdioMcpServer, Tag("stdio")] | Annotated[RemoteMcpServer, Tag("remote")],
     Discriminator(_mcp_server_kind),
+    BeforeValidator(_has_a_type),
 ]
 
 

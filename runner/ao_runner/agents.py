@@ -5,6 +5,7 @@ Runs are stored like those of `ao run`, for `ao sessions`, `ao events` and `ao r
 
 import asyncio
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
@@ -76,7 +77,8 @@ class Agent(CallerTerms, Generic[Value]):
     """An agent and how it is run.
 
     Args:
-        blueprint: The path of a blueprint (JSON or YAML), or the blueprint itself.
+        blueprint: The path of a blueprint (JSON or YAML) or of an agent of Claude Code or OpenCode, or the blueprint
+            itself. What is not carried over is a warning.
         answer: A pydantic model. Its schema is the output contract of each run, unless the blueprint has a schema that
             callers cannot replace; the answer must then fit both. Without a model, an answer is the JSON of the
             blueprint's contract, or text.
@@ -197,6 +199,8 @@ class Agent(CallerTerms, Generic[Value]):
             loaded = understand_blueprint(INLINE, self.blueprint)
         else:
             loaded = load_blueprint(Path(self.blueprint))
+        for remark in loaded.not_carried_over:
+            warnings.warn(f"{loaded.path}: {remark}", stacklevel=2)
         name = DEFAULT_EXECUTORS[loaded.blueprint.type] if self.profile is None else with_whole_path(self.profile)
         is_designers = demand_of(loaded.blueprint).authoritative is not None
         model = self._model()

@@ -40,6 +40,10 @@ class Executor:
         return [*self.prefix, str(self.path)]
 
 
+USUAL_EXECUTORS: Final = {"claude": "claude-code", "anthropic": "claude-code", "openai": "codex", "google": "gemini"}
+"""The executors that are meant by what people call an agent."""
+
+
 class ExecutorNotFound(RunnerError):
     """No executable has that name, or the path leads to none. `available` are the names of the others."""
 
@@ -50,7 +54,8 @@ class ExecutorNotFound(RunnerError):
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Return ` Did you mean …?` if a known name is similar to a name, else an empty string."""
-    close = difflib.get_close_matches(name, known, n=1)
+    meant = USUAL_EXECUTORS.get(name.lower())
+    close = [meant] if meant in known else difflib.get_close_matches(name, known, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

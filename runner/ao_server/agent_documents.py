@@ -11,7 +11,7 @@ from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, Seconds, problems_of
 from ao_protocol.written import NotInteroperable, check_interoperable
 from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, oddities, understand_blueprint
-from ao_runner.blueprints.placeholders import SCHEMA_FIELDS
+from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, variables_of_other_tools
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.records import check_tag
 from ao_runner.store.store import Store
@@ -96,14 +96,15 @@ def problems_of_agent(document: JsonObject) -> list[Problem]:
         read_agent(StoredAgent("", document, "active", "", ""))
     except InvalidBlueprint as error:
         for problem in error.problems:
-            path, found, message = str(problem).partition(": ")
-            problems.append(Problem(path if found else ROOT, message if found else str(problem)))
+            path, _, message = problem.partition(": ")
+            problems.append(Problem(path, message) if path.startswith(ROOT) else Problem(ROOT, problem))
     return problems
 
 
 def remarks_on_agent(document: JsonObject) -> list[str]:
     """Return what an acceptable document contains that has no effect."""
-    return list(oddities(read_agent(StoredAgent("", document, "active", "", "")).loaded))
+    loaded = read_agent(StoredAgent("", document, "active", "", "")).loaded
+    return [*oddities(loaded), *variables_of_other_tools(loaded.document)]
 
 
 def listed_agents(store: Store) -> list[StoredAgent]:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor, RunFailed
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_lifeline import tied
-from ao_protocol.errors import ExitCode
+from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.framing import is_identifier
 from ao_protocol.version import announced_version
 
@@ -115,6 +115,8 @@ class ExecutorProcess:
 
     def fail(self, failure: RunFailed) -> ExitCode:
         """End the current run with a `failure`, unless it has ended, and return the exit code of the failure."""
+        if failure.error_type is ErrorType.AUTHENTICATION_FAILED:
+            failure.message += missing_key(self.executor.description.get("secrets") or (), failure.message, os.environ)
         with suppress(NobodyReads):
             self.events.end("failure", failure.to_fields(self.events.side_effects))
         return failure.exit_code
@@ -135,6 +137,23 @@ class ExecutorProcess:
 
         signal.signal(signal.SIGALRM, handle)
         signal.setitimer(signal.ITIMER_REAL, min(seconds, _LONGEST_TIMER_SECONDS))
+
+
+def missing_key(secrets: Sequence[str], message: str, environ: Mapping[str, str]) -> str:
+    """Return what to add to the message of a failed login: the variables for a key, if none of them is set.
+
+    Args:
+        secrets: The variables that the description of the executor lists as secrets, the usual ones first.
+        message: The message so far. It may name one of them already.
+        environ: The environment of the executor.
+    """
+    if not secrets or any(environ.get(name) or name in message for name in secrets):
+        return ""
+    others = f" (or {', '.join(secrets[1:_MOST_NAMED_SECRETS])})" if len(secrets) > 1 else ""
+    return f"; no key is set: export {secrets[0]}=…{others} before the run"
+
+
+_MOST_NAMED_SECRETS: Final = 3
 
 
 def events_for(executor: Executor, write: Callable[[bytes], None], document: Mapping[str, object] | None) -> Emitter:

@@ -6,6 +6,7 @@ end, `capture`, `lines_of`, `Captured`, `ProgramEnded`, `find_executable`, `not_
 
 import asyncio
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -329,6 +330,8 @@ def find_executable(name: str, folder: Path, kind: str, advice: str) -> str:
     """
     found = shutil.which(str(folder / name) if "/" in name else name)
     if found is None:
+        if os.path.isfile(folder / name):  # noqa: PTH113  # a Path raises for too long a name
+            raise not_started(name, f"{folder / name} is not executable", kind, f"chmod +x {shlex.quote(name)}")
         place = f"in {folder}" if "/" in name else "on PATH"
         raise not_started(name, f"there is no such executable {place}", kind, advice)
     return found

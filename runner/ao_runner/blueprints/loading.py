@@ -1,12 +1,11 @@
 """Load files that people write: blueprints, parameters and configuration, as JSON or YAML."""
 
 import difflib
-import json
 import math
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
 from pathlib import Path
@@ -18,7 +17,21 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, problems_of
 from ao_protocol.written import NotInteroperable, check_interoperable, check_name, decode_text, parse_json, parse_yaml
-from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, with_stand_ins
+from ao_runner.blueprints.other_tools import (
+    ConvertedAgent,
+    NoBlueprint,
+    agent_in_markdown,
+    agents_in_document,
+    document_with_comments,
+    what_it_looks_like,
+    what_text_looks_like,
+)
+from ao_runner.blueprints.placeholders import (
+    SCHEMA_FIELDS,
+    has_placeholders,
+    with_stand_ins,
+)
+from ao_runner.blueprints.server_entries import servers_of_file, with_usual_servers
 from ao_runner.errors import RunnerError
 
 MAX_FILE_BYTES: Final = 1024 * 1024
@@ -45,33 +58,94 @@ class InvalidBlueprint(RunnerError):
 
 @dataclass(frozen=True, slots=True)
 class LoadedBlueprint:
-    """A blueprint as it was written and as it was parsed."""
+    """A blueprint as it was written, with MCP servers in their usual form, and as it was parsed.
+
+    `not_carried_over` are remarks on the fields of another tool's agent that a blueprint does not have.
+    """
 
     path: Path
     document: JsonObject
     blueprint: Blueprint
+    not_carried_over: Sequence[str] = ()
 
 
-def load_blueprint(path: Path, *, may_wait: bool = True) -> LoadedBlueprint:
-    """Read a blueprint file; `may_wait` as for `load_object`.
+def load_blueprint(path: Path, *, may_wait: bool = True, agent: str | None = None) -> LoadedBlueprint:
+    """Read a blueprint, or an agent of Claude Code or OpenCode.
+
+    Args:
+        path: The path of the file.
+        may_wait: As for `load_object`.
+        agent: The agent, if the file may contain several.
 
     Raises:
         UnreadableFile: The file contains no readable object.
         InvalidBlueprint: Fields are invalid; the error names each with the found and the expected value.
     """
-    return understand_blueprint(path, load_object(path, may_wait=may_wait))
+    content = _content_of(path, may_wait=may_wait)
+    try:
+        text = "" if path.suffix in {".json", ".yaml", ".yml"} else decode_text(content)
+        if (found := agent_in_markdown(path.name, text)) is not None:
+            return _from_other_tool(path, found)
+        document = object_from(path, content, is_json=path.suffix == ".json")
+    except NoBlueprint as error:
+        raise InvalidBlueprint(path, [str(error)]) from error
+    except (NotInteroperable, UnreadableFile) as error:
+        text = content.decode(errors="replace")
+        commented = document_with_comments(text)
+        if commented is None:
+            if (kind := what_text_looks_like(path.name, text)) is not None:
+                raise InvalidBlueprint(path, [kind]) from error
+            raise
+        document = commented
+    return understand_blueprint(path, document, agent)
 
 
-def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
-    """Parse a blueprint that has been read; `path` is its name in errors.
+def import_blueprint(path: Path, agent: str | None = None) -> LoadedBlueprint:
+    """Read a file as `load_blueprint` does, or make a blueprint of a configuration of MCP servers.
+
+    Raises:
+        UnreadableFile, InvalidBlueprint: As for `load_blueprint`.
+    """
+    try:
+        return load_blueprint(path, agent=agent)
+    except InvalidBlueprint:
+        servers = servers_of_file(document_with_comments(path.read_text(errors="replace")) or {})
+        if servers is None:
+            raise
+        return understand_blueprint(path, {"name": path.name.strip(".").partition(".")[0], "mcp_servers": servers})
+
+
+def as_yaml(document: JsonObject) -> str:
+    """Return a document as YAML that `load_object` reads, with long texts as blocks."""
+    import yaml
+
+    class Writer(yaml.SafeDumper):
+        """Texts that YAML 1.2 reads as numbers are quoted: PyYAML knows those of 1.1."""
+
+    def write_text(writer: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in text else '"' if text[:1] in {*"+-.0123456789"} else None
+        return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Writer.add_representer(str, write_text)
+    return yaml.dump(document, Dumper=Writer, sort_keys=False, allow_unicode=True, width=math.inf)
+
+
+def understand_blueprint(path: Path, document: JsonObject, agent: str | None = None) -> LoadedBlueprint:
+    """Parse a blueprint, or an agent of OpenCode, that has been read; `path` is its name in errors.
 
     Raises:
         InvalidBlueprint: Fields are invalid; the error names each with the found and the expected value.
     """
     try:
         check_interoperable(document)
-        has_placeholders = "${" in json.dumps(document)
-        blueprint = Blueprint.model_validate(with_stand_ins(document) if has_placeholders else document)
+        if agents := agents_in_document(document):
+            return _one_of(agents, agent, path)
+        if (kind := what_it_looks_like(document)) is not None:
+            raise InvalidBlueprint(path, [kind])
+        document, problems = with_usual_servers(document)
+        if problems:
+            raise InvalidBlueprint(path, problems)
+        blueprint = Blueprint.model_validate(with_stand_ins(document) if has_placeholders(document) else document)
         check_name(blueprint.name, place="$.name: ")
     except NotInteroperable as error:
         raise InvalidBlueprint(path, [str(error)]) from error
@@ -80,12 +154,26 @@ def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
     return LoadedBlueprint(path, document, blueprint)
 
 
+def _one_of(agents: Mapping[str, ConvertedAgent], wanted: str | None, path: Path) -> LoadedBlueprint:
+    names = [*agents] if wanted is None else [name for name in agents if name == wanted]
+    if len(names) != 1:
+        choice = f"`ao blueprint import FILE --agent {next(iter(agents))} -o agent.yaml` takes one of them"
+        raise InvalidBlueprint(path, [f"it contains the agents {', '.join(agents)}; {choice}"])
+    return _from_other_tool(path, agents[names[0]])
+
+
+def _from_other_tool(path: Path, agent: ConvertedAgent) -> LoadedBlueprint:
+    if (prompt := str(agent.blueprint.get("system_prompt"))).startswith("{file:"):
+        raise InvalidBlueprint(path, [f"its prompt is {prompt}; write the text of that file in its place"])
+    return replace(understand_blueprint(path, agent.blueprint), not_carried_over=agent.remarks)
+
+
 def oddities(loaded: LoadedBlueprint) -> list[str]:
     """Return remarks on ignored fields and keywords, with suggestions, at most 50 on fields.
 
     `metadata`, `$schema` and `x-…` may contain anything.
     """
-    return oddities_of(loaded.document, loaded.blueprint)
+    return [*loaded.not_carried_over, *oddities_of(loaded.document, loaded.blueprint)]
 
 
 def oddities_of(
@@ -142,17 +230,19 @@ def load_object(path: Path, *, may_wait: bool = True) -> JsonObject:
     Raises:
         UnreadableFile: The file cannot be read; the error has the line and column, if known.
     """
+    return object_from(path, _content_of(path, may_wait=may_wait), is_json=path.suffix == ".json")
+
+
+def _content_of(path: Path, *, may_wait: bool) -> bytes:
     try:
         if may_wait:
             with path.open("rb") as file:
-                content = file.read(MAX_FILE_BYTES + 1)  # it may be an endless pipe or device
-        else:
-            content = _read_regular_file(path)
+                return file.read(MAX_FILE_BYTES + 1)  # it may be an endless pipe or device
+        return _read_regular_file(path)
     except OSError as error:
         raise UnreadableFile(path, error.strerror or str(error)) from error
     except ValueError as error:
         raise UnreadableFile(path, f"no file has such a name: {error}") from error
-    return object_from(path, content, is_json=path.suffix == ".json")
 
 
 def _read_regular_file(path: Path) -> bytes:

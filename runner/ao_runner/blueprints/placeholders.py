@@ -1,7 +1,8 @@
 """Fill in the placeholders of a blueprint: `${runner.*}`, `${params.*}`, `${env.*}` and `${runtime.*}`.
 
 Pure. Every text of the blueprint is filled in once: inserted values are not scanned, so a value cannot introduce a
-placeholder. Keys stay unchanged, and so do the schemas, where `${` may be part of a pattern.
+placeholder. Keys stay unchanged, and so do the schemas, where `${` may be part of a pattern. In MCP servers, the
+variables of other tools, such as `${TOKEN}`, are placeholders as well.
 """
 
 import difflib
@@ -36,10 +37,20 @@ _TOKEN: Final = re.compile(
     r"(?:(?P<inside>[^{}]*)\})?"
 )
 """A plain or escaped placeholder. An unclosed one matches only its first characters."""
+_VARIABLE: Final = re.compile(
+    r"(?P<escape>\$)?\$\{(?:(?P<inside>\{[^{}]*\}|[^{}]*)\})?"
+    r"|\{(?P<opencode>env:[A-Za-z_][A-Za-z0-9_]*|file:[^{}\s]+)\}"
+    r"|(?<![^\s=:,'\"])(?P<kept>\$)?\$(?P<bare>[A-Za-z_][A-Za-z0-9_]+)"
+)
+"""A variable as other tools write it in MCP servers: `${X}`, `${X:-x}`, `${env:X}`, `${input:X}`, `{env:X}`, `$X`."""
+_UNDERSTOOD: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-.*)?", re.DOTALL)
+_OF_FOLDER: Final = frozenset({"workspaceFolder", "workspacePath", "CLAUDE_PROJECT_DIR"})
+"""Variables of other tools that mean `${runtime.project_dir}`."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _ALIKE: Final = 0.75
 """The similarity at which a scope counts as a typo of a known one: `parms` does, `process` does not."""
 _RUNNER_VALUE: Final = re.compile(r"\$\{runner\.(?P<name>[^}]+)\}")
+_IN_A_PROFILE: Final = "; a profile names them in `secrets` or `environment`, for a model script in `environment.set`"
 _MAX_COMPARED_NAMES: Final = 200
 _MAX_LISTED_NAMES: Final = 20
 _MAX_SHOWN_CHARACTERS: Final = 60
@@ -118,6 +129,19 @@ def placeholder_problems(blueprint: JsonObject) -> list[str]:
     return filling.problems
 
 
+def has_placeholders(blueprint: JsonObject) -> bool:
+    """Return whether a blueprint may contain placeholders; fast, and never wrongly False."""
+    servers = json.dumps(blueprint.get("mcp_servers"))
+    return "${" in json.dumps(blueprint) or any(mark in servers for mark in ("$", "{env:", "{file:"))
+
+
+def variables_of_other_tools(blueprint: JsonObject) -> list[str]:
+    """Return a remark on each variable in MCP servers that is written as other tools write it."""
+    filling = _Filling(dict.fromkeys(SCOPES))
+    filling.blueprint(blueprint)
+    return filling.translated
+
+
 def with_stand_ins(blueprint: JsonObject) -> JsonObject:
     """Return a blueprint that can be validated before the values are known: a URL replaces each placeholder."""
     return _Filling(dict.fromkeys(SCOPES)).blueprint(blueprint)
@@ -133,6 +157,7 @@ class _Filling:
         self, values: Mapping[str, Mapping[str, JsonValue] | None], secrets: Collection[str] = frozenset()
     ) -> None:
         self.problems: list[str] = []
+        self.translated: list[str] = []
         self._values = values
         self._secrets = secrets
         self._left = MAX_FILLED_CHARACTERS
@@ -144,6 +169,8 @@ class _Filling:
 
     def _any(self, value: JsonValue, keys: Keys) -> JsonValue:
         if isinstance(value, str):
+            if keys[0] == "mcp_servers":
+                value = _VARIABLE.sub(lambda found: self._translated(found, keys), value)
             whole = _TOKEN.fullmatch(value)
             if whole is not None and whole["escape"] is None and keys[0] not in TEXT_FIELDS:
                 return self._value(whole, keys)[0]
@@ -157,6 +184,29 @@ class _Filling:
             return {key: self._any(item, (*keys, key)) for key, item in value.items()}
         return [self._any(item, (*keys, index)) for index, item in enumerate(value)]
 
+    def _translated(self, found: re.Match[str], keys: Keys) -> str:
+        """Return a variable of another tool as a placeholder; return what is none, or is escaped, as its text."""
+        token = _TOKEN.match(found.string, found.start())
+        in_words = found["bare"] and keys[2:3] in {("args",), ("command",)} and re.search(r"\s", found.string)
+        if in_words or (token is not None and _is_meant(token["scope"])):
+            return found[0]
+        if found["escape"] or found["kept"]:
+            return found[0][1:]
+        inside = found["inside"] or found["opencode"] or found["bare"] or ""
+        understood = None if found["bare"] else _UNDERSTOOD.fullmatch(inside)
+        if understood is None:
+            name = re.sub(r"\W", "_", re.split("[:.]", inside)[-1].strip(" {}")).upper() or "NAME"
+            literal = "$${ for a literal ${" if not found["bare"] else f"${found[0]} for the text itself"
+            expected = f"write ${{env.{name}}} and name {name} in `secrets` or `environment.pass` of the profile"
+            self._complain(keys, f"{_shown(found[0])} is not filled in here; {expected}; {literal}")
+            return found[0]
+        name = understood["name"]
+        own = "${runtime.project_dir}" if name in _OF_FOLDER else f"${{env.{name}{understood['default'] or ''}}}"
+        if len(self.translated) < MAX_PROBLEMS:
+            named = "" if name in _OF_FOLDER else f": the profile names {name} in `secrets` or `environment.pass`"
+            self.translated.append(f"{reduce(below, keys, ROOT)}: {_shown(found[0])} is read as {_shown(own)}{named}")
+        return own
+
     def _text(self, token: re.Match[str], keys: Keys) -> str:
         if token["escape"] is not None:
             return token[0][1:] if _is_meant(token["scope"]) else token[0]
@@ -168,10 +218,11 @@ class _Filling:
         if not _is_meant(scope) or self._left < 0 or len(self.problems) >= MAX_PROBLEMS:
             return token[0], token[0]
         name = (token["inside"] or "").removeprefix(f"{scope}.")
-        problem = self._problem(token, name, keys)
+        name, has_default, default = name.partition(":-") if scope == "env" else (name, "", "")
+        problem = self._problem(token, name, keys, has_default=bool(has_default))
         if problem is None:
             values = self._values[scope]
-            value = STAND_IN if values is None else values[name]
+            value = STAND_IN if values is None else values.get(name, default)
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             self._left -= len(text)
             if self._left >= 0:
@@ -180,7 +231,7 @@ class _Filling:
         self._complain(keys, problem)
         return token[0], token[0]
 
-    def _problem(self, token: re.Match[str], name: str, keys: Keys) -> str | None:
+    def _problem(self, token: re.Match[str], name: str, keys: Keys, *, has_default: bool) -> str | None:
         """Return why a placeholder cannot be filled in, or None."""
         scope = token["scope"]
         if token["inside"] is None:
@@ -196,8 +247,9 @@ class _Filling:
         if scope == "params" and (keys == ("command",) or of_server == ("command",)):
             return f"{written}: a parameter may not say which program is started"
         values = self._values[scope]
-        if values is not None and name not in values:
-            return f"{written}: {scope} has no such name; {_there_are(name, values)}"
+        if values is not None and name not in values and not has_default:
+            named = _IN_A_PROFILE if scope == "env" else ""
+            return f"{written}: {scope} has no such name; {_there_are(name, values)}{named}"
         may_hold_secrets = len(of_server) == 2 and of_server[0] in {"env", "headers"}
         is_revealed = scope == "env" and name in self._secrets and not may_hold_secrets
         secret = f"{written} is a secret; it may stand only in the env or headers of an MCP server"

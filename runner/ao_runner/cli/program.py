@@ -126,7 +126,7 @@ def _sentence_for(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.errno in UNWRITABLE and not error.filename:  # errors of other files have a file name
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return f"stdout cannot be written: {reason}"
+        return f"stdout cannot be written: {reason}. The answer of a run is stored; `ao result last` prints it"
     if error.errno == errno.ENOENT and not error.filename:
         try:
             os.getcwd()  # noqa: PTH109  # the call that fails

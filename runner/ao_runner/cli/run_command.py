@@ -90,7 +90,7 @@ ANSWERS_SECONDS: Final = 0.3
 @verify_option
 @run_options
 def run_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
-    """Run the agent of BLUEPRINT (JSON or YAML) and show its result.
+    """Run the agent of BLUEPRINT (JSON, YAML, or an agent file of Claude Code or OpenCode) and show its result.
 
     Progress goes to stderr; stdout receives the result only. The first Ctrl-C asks the agent to stop, the second
     kills it. In both cases the run and its session are stored.

@@ -39,8 +39,8 @@ MAX_SHOWN_DEPTH: Final = 8
 MAX_CALL_CHARACTERS: Final = 80
 MAX_SHOWN_STDERR_LINES: Final = 12
 HINTS: Final[dict[str, str]] = {
-    ErrorType.AUTHENTICATION_FAILED: "set the key of its provider, or log in there; `ao executors describe NAME` lists "
-    "its secrets",
+    ErrorType.AUTHENTICATION_FAILED: "export the variable with the provider's key; `ao executors describe NAME` lists "
+    "such variables under secrets",
     ErrorType.PERMISSION_DENIED: "the key has no permission for this model or service; check it with the provider",
     ErrorType.RATE_LIMITED: "wait and retry",
     ErrorType.QUOTA_EXCEEDED: "the account's quota is used up; check it with the provider",
@@ -66,6 +66,16 @@ HINTS: Final[dict[str, str]] = {
     ErrorType.MISSING_TERMINAL: "this is an error in the executor; see its stderr above",
     ErrorType.PROTOCOL_VIOLATION: "this is an error in the executor; see its stderr above",
 }
+
+_NOT_CONTINUED: Final = frozenset(
+    {
+        ErrorType.AUTHENTICATION_FAILED,
+        ErrorType.CONTEXT_WINDOW_EXCEEDED,
+        ErrorType.SESSION_NOT_FOUND,
+        ErrorType.UNSUPPORTED_CAPABILITY,
+    }
+)
+"""Failures after which another prompt in the same session fails in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +372,7 @@ class LiveProgress(PlainProgress):
 
 def show_terminal(terminal: Terminal, run: Run, store: Store, began_at: float) -> None:
     """Show the end of a run of a store, and the next steps; it was begun at `began_at` of the monotonic clock."""
+    record = store.runs.find_record(run.run_id)
     session, seconds = store.sessions.find(run.session_id), time.monotonic() - began_at
     if isinstance(terminal, Result):
         show_result(terminal)
@@ -375,9 +386,11 @@ def show_terminal(terminal: Terminal, run: Run, store: Store, began_at: float) -
         details = [f"completed in {seconds:.1f} s", attempts, describe_usage(terminal.usage)]
         echo(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
     else:
-        rejected_in = store.runs.rejected_in(run.run_id)
+        rejected_in = run.run_id if record is not None and record.rejected_answers else None
         show_failure(terminal.error, terminal.status, seconds, rejected_in, session.executor_name)
-    if session.executor_session_id is not None:
+    failed_so = None if isinstance(terminal, Result) else terminal.error.type
+    can_continue = (record is None or record.can_resume) and failed_so not in _NOT_CONTINUED
+    if session.executor_session_id is not None and can_continue:
         echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
 
 

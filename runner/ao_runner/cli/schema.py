@@ -19,13 +19,15 @@ from ao_runner.blueprints.loading import (
     MAX_FILE_BYTES,
     InvalidBlueprint,
     LoadedBlueprint,
+    as_yaml,
+    import_blueprint,
     load_blueprint,
     load_object,
     object_from,
     oddities,
 )
-from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, placeholder_problems
-from ao_runner.cli.options import complete_schema_name, examples, json_option, store_options
+from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, placeholder_problems, variables_of_other_tools
+from ao_runner.cli.options import EXISTING_FILE, complete_schema_name, examples, json_option, store_options
 from ao_runner.cli.printing import (
     echo,
     leave_if_damaged,
@@ -263,7 +265,7 @@ def _find_schema(argument: str, place: StorePlace) -> tuple[str, JsonObject]:
 
 @click.group("blueprint")
 def blueprint_command() -> None:
-    """Check blueprints."""
+    """Check blueprints, and make them of agents of other tools."""
 
 
 @blueprint_command.command(
@@ -272,7 +274,7 @@ def blueprint_command() -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @json_option("Print the verdict as a JSON object.")
 def check_blueprint(file: Path, as_json: bool) -> None:
-    """Validate the blueprint in FILE (JSON or YAML) and its schemas. Exit codes: 0 valid, 1 not valid."""
+    """Validate the blueprint or agent in FILE and its schemas. Exit codes: 0 valid, 1 not valid."""
     name, remarks = None, list[str]()
     try:
         loaded = load_blueprint(file)
@@ -280,9 +282,42 @@ def check_blueprint(file: Path, as_json: bool) -> None:
         problems = list(error.problems)
     else:
         name, problems = loaded.blueprint.name, _blueprint_problems(loaded)
-        remarks = [*oddities(loaded), *_idle_fields(loaded.blueprint)]
+        remarks = [*oddities(loaded), *variables_of_other_tools(loaded.document), *_idle_fields(loaded.blueprint)]
     verdict = {"ok": not problems, "name": name, "problems": problems, "remarks": remarks}
     _leave_with(verdict, str(file), f"{file}: {name} is a valid blueprint", as_json=as_json)
+
+
+@blueprint_command.command(
+    "import",
+    epilog=examples(
+        "ao blueprint import .claude/agents/reviewer.md -o reviewer.yaml",
+        "ao blueprint import opencode.json --agent docs -o docs.yaml",
+        "ao blueprint import .mcp.json -o agent.yaml",
+    ),
+)
+@click.argument("file", type=EXISTING_FILE)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="File to write; it must not exist. [default: stdout]"
+)
+@click.option("--agent", metavar="NAME", help="The agent, if FILE contains several.")
+def import_agent(file: Path, output: Path | None, agent: str | None) -> None:
+    """Write a blueprint for an agent of Claude Code or OpenCode, or for a configuration of MCP servers.
+
+    What a blueprint does not have, such as the model, is named on stderr with the option to write.
+    """
+    loaded = import_blueprint(file, agent)
+    text = as_yaml(loaded.document)
+    show_remarks(str(file), [*oddities(loaded), *variables_of_other_tools(loaded.document)])
+    if output is None:
+        echo(text.removesuffix("\n"))
+        return
+    try:
+        with output.open("x", encoding="utf-8") as written:
+            written.write(text)
+    except FileExistsError as error:
+        raise RunnerError(f"{output} exists; remove it, or name another file") from error
+    options = [one.partition("; write ")[2] for one in loaded.not_carried_over if "; write --" in one]
+    show_success(f"{output} written; run it: {' '.join(['ao run', str(output), '-p PROMPT', *options])}")
 
 
 def _blueprint_problems(loaded: LoadedBlueprint) -> list[str]:

@@ -262,6 +262,7 @@ def result_command(
         run = store.runs.last(session_id, own_run if run_id is None else store.runs.find_id(session_id, run_id))
         if run is None:
             raise RunnerError(f"session {session_id} has no run yet")
+        executor = store.sessions.find(session_id).executor_name
         line, kept = store.events.last_line(run.run_id), store.runs.find_record(run.run_id)
         if line is None and not record and store.events.are_pruned(run.run_id):
             raise EventsPruned(run.run_id)
@@ -284,7 +285,10 @@ def result_command(
         show_result(event.body)
     else:
         show_failure(
-            event.body.error, event.body.status, rejected_in=run.run_id if kept and kept.rejected_answers else None
+            event.body.error,
+            event.body.status,
+            rejected_in=run.run_id if kept and kept.rejected_answers else None,
+            executor=executor,
         )
     sys.exit(int(exit_code_of(event.body)))
 

@@ -44,6 +44,7 @@ from ao_runner.blueprints.placeholders import (
     Scopes,
     UnresolvedPlaceholders,
     fill_runner_values,
+    has_placeholders,
     resolve_placeholders,
 )
 from ao_runner.profiles import InputWait, profile_environment, waiting_problem
@@ -117,7 +118,7 @@ def _blueprint_filled_in(request: RunRequest, project_dir: str) -> tuple[JsonObj
         if request.is_resolved:
             filled = fill_runner_values(session.blueprint, request.runner_values)
             document: JsonObject = filled if isinstance(filled, dict) else {}
-        elif "${" in json.dumps(session.blueprint):
+        elif has_placeholders(session.blueprint):
             document = resolve_placeholders(session.blueprint, _scopes(request, project_dir))
         else:
             document = session.blueprint

@@ -229,6 +229,7 @@ class _Attempt:
             problem_count=conversation.problem_count,
             problems=tuple(conversation.problems),
             stderr_tail=ending.stderr_tail,
+            can_resume=self.context.ready.description.capabilities.resume,
             rejected_answers=tuple(answer.redacted(redactor) for answer in launched.rejected_answers),
         )
 

@@ -142,6 +142,8 @@ class RunRecord:
     stderr_tail: str = ""
     rejected_answers: tuple[RejectedAnswer, ...] = ()
     """Answers that did not fit the contract, in no event (SPEC 9.5); empty if the caller does not want them stored."""
+    can_resume: bool = True
+    """Whether the executor declares that it can continue the session."""
     workspace: JsonObject | None = None
     """What the run changed in its workspace, and where the changes are, as in the event `_ao/workspace`."""
 

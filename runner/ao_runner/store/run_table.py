@@ -101,15 +101,6 @@ class RunTable(Part):
             rejected = tuple(RejectedAnswer(**answer) for answer in values.get("rejected_answers", ()))
             return RunRecord(**values | lists | {"rejected_answers": rejected})
 
-    def rejected_in(self, run_id: str) -> str | None:
-        """Return the run's id if rejected answers are kept in its record, else None.
-
-        Raises:
-            RowDamaged: the record cannot be read.
-        """
-        record = self.find_record(run_id)
-        return run_id if record is not None and record.rejected_answers else None
-
     def find_id(self, session_id: str, wanted: str) -> str:
         """Return the run of a session for an id: that of a run, a prefix of one, that of the session itself, or `last`.
 

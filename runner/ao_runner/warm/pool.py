@@ -18,7 +18,7 @@ from ao_protocol.framing import encode_line
 from ao_protocol.redaction import NO_SECRETS
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.loading import UnreadableFile, load_object
+from ao_runner.blueprints.loading import InvalidBlueprint, UnreadableFile, load_blueprint
 from ao_runner.discovery import Executor, describe
 from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal, Scratch
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail, read_available
@@ -384,8 +384,8 @@ class WarmLauncher:
         if blueprint not in self._expected_agents:
             self._expected_agents[blueprint] = None
             try:
-                self._expected_agents[blueprint] = str(load_object(Path(blueprint), may_wait=False).get("name"))
-            except UnreadableFile as error:
+                self._expected_agents[blueprint] = load_blueprint(Path(blueprint), may_wait=False).blueprint.name
+            except (UnreadableFile, InvalidBlueprint) as error:
                 self.tell(f"no process is prepared for the agent of warm.blueprint: {error}")
         return self._expected_agents[blueprint]
 

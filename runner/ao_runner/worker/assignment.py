@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.loading import load_object, understand_blueprint
+from ao_runner.blueprints.loading import load_blueprint, understand_blueprint
 from ao_runner.coordinators.port import Assignment
 from ao_runner.discovery import locate_executor
 from ao_runner.errors import RunnerError
@@ -82,8 +81,8 @@ def order_ahead(profile: Profile, host: Host) -> RunRequest:
         RunnerError: the executor is not there, or the blueprint cannot be read.
     """
     path = None if profile.warm is None or profile.warm.blueprint is None else Path(profile.warm.blueprint)
-    document: JsonObject = {"name": "agent"} if path is None else load_object(path, may_wait=False)
-    blueprint = understand_blueprint(path or Path("blueprint"), document)
+    no_agent = understand_blueprint(Path("blueprint"), {"name": "agent"})
+    blueprint = no_agent if path is None else load_blueprint(path, may_wait=False)
     expected = NewRun(parameters={}, blueprint=blueprint, executor=locate_executor(profile.executor))
     accepted = accept(expected, Reception(host.environ, host.home, str(Path.cwd()), is_queued=False))
     return request_under(

@@ -40,6 +40,18 @@ def test_an_answer_without_a_contract_is_text(tmp_path: Path) -> None:
         assert store.sessions.find(answer.session_id).agent_name == "parrot"
 
 
+def test_an_agent_of_another_tool_warns_of_what_is_not_carried_over(tmp_path: Path) -> None:
+    file = tmp_path / "helper.md"
+    file.write_text("---\ndescription: Helps\nmodel: opus\n---\nYou help.\n")
+
+    with pytest.warns(UserWarning, match=r"helper\.md: \$\.model: 'opus' is not carried over; write --model opus"):
+        answer = echo(tmp_path, blueprint=file).run("hi")
+
+    assert answer.value == "hi"
+    with SqliteStore(tmp_path) as store:
+        assert store.sessions.find(answer.session_id).blueprint["system_prompt"] == "You help."
+
+
 @pytest.mark.parametrize(
     ("fields", "place"),
     [

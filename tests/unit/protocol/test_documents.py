@@ -120,6 +120,20 @@ def test_an_mcp_server_without_type_is_a_program() -> None:
             '$.control: input should be a valid dictionary, found "open"',
         ),
         (
+            {
+                **SMALLEST,
+                "agent_blueprint": {
+                    "name": "a",
+                    "mcp_servers": {
+                        "b": {"url": "https://b.example"},
+                        "c": {"type": "streamable-http", "url": "https://c"},
+                    },
+                },
+            },
+            "invalid invocation: $.agent_blueprint.mcp_servers.b: url without type; write type: http, or type: sse, "
+            "beside it; $.agent_blueprint.mcp_servers.c.type: expected stdio, http or sse, found 'streamable-http'",
+        ),
+        (
             {**SMALLEST, "mode": "x" * 10_000},
             'invalid invocation: $.mode: input should be "start" or "resume", found "' + "x" * 79 + "…",
         ),
@@ -140,7 +154,15 @@ def test_an_mcp_server_without_type_is_a_program() -> None:
             'invalid invocation: $.schema_version: schema_version is 3.0, expected a string such as "3.0"',
         ),
     ],
-    ids=["every problem", "a long value", "a resume without session", "a requirement", "a major version", "a number"],
+    ids=[
+        "every problem",
+        "MCP servers",
+        "a long value",
+        "a resume without session",
+        "a requirement",
+        "a major version",
+        "a number",
+    ],
 )
 def test_a_refusal_says_what_was_found_and_expected(document: JsonObject, sentence: str) -> None:
     with pytest.raises(InvocationRefused) as refused:

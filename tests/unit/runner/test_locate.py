@@ -51,6 +51,13 @@ def test_what_cannot_be_executed_is_no_executor(tmp_path: Path) -> None:
     assert list_executors([folder, tmp_path / "is-not-there"]) == {}
 
 
+def test_what_people_call_an_agent_means_its_usual_executor(tmp_path: Path) -> None:
+    folder = put(tmp_path / "bin", "ao-claude-acp-exec", "ao-claude-code-exec")
+
+    with pytest.raises(ExecutorNotFound, match="Did you mean 'claude-code'"):
+        locate_executor("claude", [folder])
+
+
 def test_a_path_is_used_as_it_is(tmp_path: Path) -> None:
     folder = put(tmp_path / "bin", "mine.sh")
 

@@ -199,6 +199,19 @@ def test_a_session_goes_on_in_a_later_process(ao: Ao) -> None:
     assert [len(session["runs"]) for session in ao("sessions", "--json").document] == [2]
 
 
+def test_nothing_is_proposed_that_cannot_work(ao: Ao) -> None:
+    bound = ao("run", "agent.yaml", "-p", "first", "--executor", miniature("binds_in_vain"))
+    refused = ao("resume", "last", "-p", "second")
+    shown = ao("result", "last")
+    ao("run", "agent.yaml", "-p", "first", "--executor", miniature("loses_its_session"))
+    lost = ao("resume", "last", "-p", "second")
+
+    assert (bound.exit_code, "continue:" in bound.stderr) == (0, False)
+    assert ("unsupported_capability" in refused.stderr, "continue:" in refused.stderr) == (True, False)
+    assert "`ao executors describe binds_in_vain` shows the capabilities" in shown.stderr
+    assert ("session_not_found" in lost.stderr, "continue:" in lost.stderr) == (True, False)
+
+
 def test_a_session_that_the_executor_did_not_bind_cannot_go_on(ao: Ao) -> None:
     ao("run", "agent.yaml", "-p", "first", "--executor", miniature("shows_its_invocation"))
 
