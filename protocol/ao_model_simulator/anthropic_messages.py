@@ -27,6 +27,7 @@ from ao_model_simulator.provider import (
     read_texts,
     split_text,
 )
+from ao_model_simulator.refusals import anthropic_refusals
 from ao_model_simulator.script import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 
@@ -51,6 +52,10 @@ class AnthropicMessages(Provider):
             tools=read_objects(fields.get("tools")),
             response_schema=output_format.get("schema"),
         )
+
+    def refusals(self, path: str, fields: Mapping[str, Any]) -> Iterator[ModelError]:
+        """Yield what the Messages API refuses."""
+        return anthropic_refusals(fields)
 
     def body(self, given: GivenAnswer) -> dict[str, JsonValue]:
         """Return the document of an answer that is not streamed."""

@@ -33,6 +33,7 @@ from ao_model_simulator.provider import (
     tool_result_block,
     tool_use_block,
 )
+from ao_model_simulator.refusals import gemini_name_refusal, gemini_schema_refusals, gemini_turn_refusals
 from ao_model_simulator.script import ContentBlock, StopReason, TextBlock, ThinkingBlock, ToolUseBlock
 
 ROUTE: Final = re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/(?P<model>[^/:]+):(?P<verb>\w+)")
@@ -86,6 +87,20 @@ class Gemini(Provider):
             tools=[_read_declaration(declaration) for declaration in declarations],
             response_schema=_member(config, "responseJsonSchema") or _member(config, "responseSchema"),
         )
+
+    def refusals(self, path: str, fields: Mapping[str, Any]) -> Iterator[ModelError]:
+        """Yield what the Gemini API refuses."""
+        for index, tool in enumerate(read_objects(fields.get("tools"))):
+            for number, declaration in enumerate(read_objects(_member(tool, "functionDeclarations"))):
+                place = f"tools[{index}].function_declarations[{number}]"
+                yield from gemini_name_refusal(declaration.get("name"), place)
+                yield from gemini_schema_refusals(declaration.get("parameters"), f"{place}.parameters")
+        config = read_object(_member(fields, "generationConfig"))
+        yield from gemini_schema_refusals(_member(config, "responseSchema"), "generation_config.response_schema")
+        turns = [read_objects(content.get("parts")) for content in read_objects(fields.get("contents"))]
+        kinds = ("functionCall", "functionResponse")
+        counts = [[sum(bool(_member(part, kind)) for part in parts) for kind in kinds] for parts in turns]
+        yield from gemini_turn_refusals([(calls, results) for calls, results in counts])
 
     def body(self, given: GivenAnswer) -> JsonValue:
         """Return the document of an answer that is not streamed."""

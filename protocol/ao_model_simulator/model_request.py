@@ -56,6 +56,8 @@ class Verdict(StrEnum):
     """The request did not match the expectation of the next answer."""
     UNEXPECTED = "unexpected"
     """The script has no answer left, a required field is missing, or no simulated API has such a request."""
+    REFUSED = "refused"
+    """The service refuses such a request, whatever a model would answer."""
     SIDE = "side"
     """A probe, a list of models or a token count, which is answered without the script."""
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, takewhile
 from typing import Any, Final, assert_never
 
 from pydantic import JsonValue
@@ -39,6 +39,7 @@ from ao_model_simulator.provider import (
     tool_result_block,
     tool_use_block,
 )
+from ao_model_simulator.refusals import openai_tool_refusals, response_format_refusals, unpaired
 from ao_model_simulator.script import ContentBlock, StopReason, TextBlock, ThinkingBlock, ToolUseBlock
 
 JsonObject = dict[str, JsonValue]
@@ -71,7 +72,7 @@ def _error(error: ModelError) -> JsonObject:
     type_, code = TYPE_AND_CODE.get(error.meant_status, (fallback, None))
     if error.own_type == "insufficient_quota":
         type_ = error.own_type
-    return {"message": error.message, "type": type_, "param": None, "code": error.own_type or code}
+    return {"message": error.message, "type": type_, "param": error.param, "code": error.code or error.own_type or code}
 
 
 def _usage(given: GivenAnswer, of_input: str, of_output: str) -> JsonObject:
@@ -127,6 +128,21 @@ class OpenAIChat(_OpenAI):
             response_schema=read_object(response_format.get("json_schema")).get("schema"),
         )
 
+    def refusals(self, path: str, fields: Mapping[str, Any]) -> Iterator[ModelError]:
+        """Yield what the Chat Completions API refuses. For calls without results see QwenLM/qwen-code#606."""
+        wanted = read_object(read_object(fields.get("response_format")).get("json_schema"))
+        if wanted.get("strict") is True:
+            yield from response_format_refusals(wanted.get("name"), wanted.get("schema"), "response_format", None)
+        tools = enumerate(read_objects(fields.get("tools")))
+        yield from openai_tool_refusals(
+            [
+                (f"tools[{index}].function", read_object(tool.get("function")))
+                for index, tool in tools
+                if tool.get("type") == "function"
+            ]
+        )
+        yield from _unpaired_messages(read_objects(fields.get("messages")))
+
     def body(self, given: GivenAnswer) -> JsonValue:
         """Return the document of an answer that is not streamed."""
         blocks = given.answer.blocks
@@ -172,6 +188,25 @@ class OpenAIChat(_OpenAI):
     def error_event(self, given: GivenAnswer, error: ModelError, sent: int) -> bytes:
         """Return an error inside a stream: an event with an `error` and without choices."""
         return _encode_chunk({"error": _error(error)})
+
+
+def _unpaired_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[ModelError]:
+    """Yield the refusal of tool calls that are not followed by their results, and of results without a call."""
+    for index, message in enumerate(messages):
+        if message.get("role") == "tool":
+            continue
+        following = takewhile(lambda one: one.get("role") == "tool", messages[index + 1 :])
+        results = [str(one.get("tool_call_id")) for one in following]
+        calls = [str(call.get("id")) for call in read_objects(message.get("tool_calls"))]
+        open_calls, orphans = unpaired(calls, results)
+        if open_calls:
+            rule = "must be followed by tool messages responding to each 'tool_call_id'"
+            missing = f"The following tool_call_ids did not have response messages: {', '.join(open_calls)}"
+            yield ModelError(400, f"An assistant message with 'tool_calls' {rule}. {missing}", param="messages")
+        if orphans and not calls:
+            rule = "must be a response to a preceeding message with 'tool_calls'"
+            words = f"Invalid parameter: messages with role 'tool' {rule}."
+            yield ModelError(400, words, param=f"messages.[{index + 1}].role")
 
 
 def _read_message(message: Mapping[str, Any]) -> tuple[str, list[Mapping[str, Any]]]:
@@ -284,6 +319,27 @@ class OpenAIResponses(_OpenAI):
             ],
             response_schema=read_object(read_object(fields.get("text")).get("format")).get("schema"),
         )
+
+    def refusals(self, path: str, fields: Mapping[str, Any]) -> Iterator[ModelError]:
+        """Yield what the Responses API refuses. For results without calls see continuedev/continue#10092."""
+        wanted = read_object(read_object(fields.get("text")).get("format"))
+        if wanted.get("strict") is True:
+            code, param = "invalid_json_schema", "text.format.schema"
+            yield from response_format_refusals(wanted.get("name"), wanted.get("schema"), param, code)
+        offered = enumerate(read_objects(fields.get("tools")))
+        yield from openai_tool_refusals(
+            [(f"tools[{index}]", tool) for index, tool in offered if tool.get("type") == "function"]
+        )
+        items = read_objects(fields.get("input"))
+        calls, results = (
+            [str(item.get("call_id")) for item in items if item.get("type") == kind]
+            for kind in ("function_call", "function_call_output")
+        )
+        open_calls, orphans = unpaired(calls, results)
+        yield from (ModelError(400, f"No tool output found for function call {x}.", param="input") for x in open_calls)
+        if fields.get("previous_response_id") is None:
+            words = "No tool call found for function call output with call_id"
+            yield from (ModelError(400, f"{words} {x}.", param="input") for x in orphans)
 
     def body(self, given: GivenAnswer) -> JsonObject:
         """Return the document of an answer that is not streamed."""

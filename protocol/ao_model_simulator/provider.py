@@ -125,6 +125,9 @@ class ModelError:
     message: str
     type: str | None = None
     retry_after: str | None = None
+    code: str | None = None
+    param: str | None = None
+    """The members `code` and `param` of an error of OpenAI."""
 
     @property
     def own_type(self) -> str | None:
@@ -223,6 +226,10 @@ class Provider(ABC):
     @abstractmethod
     def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:
         """Return the prompt of a request. This never raises, for any body."""
+
+    def refusals(self, path: str, fields: Mapping[str, Any]) -> Iterator[ModelError]:
+        """Yield what the service tells about a request that it refuses before it asks a model; the first one counts."""
+        return iter(())
 
     @abstractmethod
     def body(self, given: GivenAnswer) -> JsonValue:

@@ -220,6 +220,10 @@ class ModelSimulator:
         return _refuse(nearest_provider(request.path), request, 404, problem)
 
     def _model_reply(self, provider: Provider, request: ModelRequest) -> Reply:
+        if (refusal := next(provider.refusals(request.path, request.fields), None)) is not None:
+            problem = f"{provider.title} refuses the request: {refusal.message}"
+            self._record(request, Decision(Verdict.REFUSED, problems=(problem,)))
+            return error_reply(provider, refusal, request.path)
         with self._changed:
             decision = self._playback.decide(request)
             given = self._playback.given

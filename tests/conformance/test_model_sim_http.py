@@ -139,7 +139,12 @@ def test_a_body_may_come_in_chunks() -> None:
 
 def test_what_the_model_was_told_can_be_asked_in_python_and_over_http() -> None:
     with simulate({"text": "x"}) as sim:
-        ask(sim, "POST", "/v1/messages", TURN | {"system": "Be kind.", "tools": [{"name": "Bash"}]})
+        ask(
+            sim,
+            "POST",
+            "/v1/messages",
+            TURN | {"system": "Be kind.", "tools": [{"name": "Bash", "input_schema": {"type": "object"}}]},
+        )
         (request,) = sim.requests
         assert (request.system_text, request.last_user_text) == ("Be kind.", "Hello?")
         assert (list(request.messages), request.tool_names) == (TURN["messages"], ["Bash"])
@@ -273,7 +278,10 @@ def test_a_body_that_no_service_can_parse_gets_the_services_400(path: str, body:
 
 def test_arguments_of_a_tool_that_nest_too_deep_stay_a_text() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "[" * 200_000}}
-    messages = [{"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "user", "content": "Go on."}]
+    messages = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": ""},
+    ]
     with simulate({"text": "Hi."}) as sim:
         status, _, _ = ask(sim, "POST", "/v1/chat/completions", {"model": "m", "messages": messages})
         assert (status, sim.requests[0].messages[0]["content"][0]["input"]) == (200, "[" * 200_000)
