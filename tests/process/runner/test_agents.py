@@ -44,7 +44,7 @@ def test_an_answer_without_a_contract_is_text(tmp_path: Path) -> None:
     ("fields", "place"),
     [
         ({"parameters": {"prompt": "\ud800"}}, 'parameters.prompt: ".ud800" holds half a surrogate pair'),
-        ({"parameters": {"prompt": float("inf")}}, "parameters.prompt: inf is not a JSON number"),
+        ({"parameters": {"prompt": float("inf")}}, "parameters.prompt: Infinity is not a JSON number"),
         ({"config": {"delay": 2**53}}, "config.delay: 9007199254740992 is outside"),
         ({"blueprint": {"name": "a\0b"}}, r"\$.name: found U\+0000"),
         ({"blueprint": {"name": "x", "system_prompt": "\udfff"}}, r"\$.system_prompt: .* half a surrogate pair"),

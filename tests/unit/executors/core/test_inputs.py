@@ -97,7 +97,7 @@ async def test_an_answer_of_a_resume_that_is_not_valid_leaves_the_request_open()
         inputs.receive("q1", {"option_id": "allow"})
 
     assert asked.result() == Resolution("accepted", "person", "allow")
-    assert "option_id is \"always\"; expected one of allow, deny" in written.told("log")[0]["message"]
+    assert 'option_id is "always"; expected one of allow, deny' in written.told("log")[0]["message"]
 
 
 @pytest.mark.requirement("AOX-156")
