@@ -30,7 +30,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a bad schema of answers": ({"blueprint": {"output_schema": BAD_SCHEMA}}, "invalid_output_schema", "$.type"),
     "no blueprint": ({"blueprint": {"name": ""}}, "invalid_invocation", "$.name"),
     "another type of agent": ({"blueprint": {"type": "procedural"}}, "unsupported_capability", "type procedural"),
-    "a wrong configuration": ({"executor_config": {"size": "x"}}, "invalid_executor_config", "$.size: 'x' is not of"),
+    "a wrong configuration": ({"executor_config": {"size": "x"}}, "invalid_executor_config", '$.size: "x" is not of'),
     "a common setting that is not declared": (
         {"executor_config": {"access": "read", "size": 1}},
         "invalid_executor_config",
@@ -39,7 +39,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a strategy that is not there": (
         {"blueprint": {"output_schema": {}}, "contract": {"source": "blueprint", "options": {"strategy": "native"}}},
         "unsupported_capability",
-        "strategy 'native' is not available",
+        'strategy "native" is not available',
     ),
     "a media type that is not declared": (
         attached("application/pdf", data="JVBERi0="),

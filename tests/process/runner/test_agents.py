@@ -56,7 +56,7 @@ def test_an_agent_of_another_tool_warns_of_what_is_not_carried_over(tmp_path: Pa
     ("fields", "place"),
     [
         ({"parameters": {"prompt": "\ud800"}}, 'parameters.prompt: ".ud800" holds half a surrogate pair'),
-        ({"parameters": {"prompt": float("inf")}}, "parameters.prompt: inf is not a JSON number"),
+        ({"parameters": {"prompt": float("inf")}}, "parameters.prompt: Infinity is not a JSON number"),
         ({"config": {"delay": 2**53}}, "config.delay: 9007199254740992 is outside"),
         ({"blueprint": {"name": "a\0b"}}, r"\$.name: found U\+0000"),
         ({"blueprint": {"name": "x", "system_prompt": "\udfff"}}, r"\$.system_prompt: .* half a surrogate pair"),

@@ -278,7 +278,7 @@ def test_what_a_result_says_of_its_contract_is_verified_too(tmp_path: Path) -> N
         verify_results=True,
     )
 
-    assert performed.failure.error.validation_errors == ['$.output.schema_source: expected "inline", found "blueprint"']
+    assert performed.failure.error.validation_errors == ["$.output.schema_source: expected 'inline', found 'blueprint'"]
 
 
 @pytest.mark.parametrize("n", ["1", '"x"'], ids=["kept", "broken"])

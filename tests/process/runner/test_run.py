@@ -58,7 +58,7 @@ def test_the_record_says_how_the_run_went(tmp_path: Path) -> None:
     ("value", "problem"),
     [
         pytest.param(2**53, "$.parameters.n: 9007199254740992 is outside", id="an integer that loses digits"),
-        pytest.param(float("inf"), "$.parameters.n: inf is not a JSON number", id="infinity"),
+        pytest.param(float("inf"), "$.parameters.n: Infinity is not a JSON number", id="infinity"),
     ],
 )
 def test_a_run_that_no_line_can_carry_is_refused_without_a_process(tmp_path: Path, value: object, problem: str) -> None:

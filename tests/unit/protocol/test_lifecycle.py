@@ -117,7 +117,7 @@ def test_otherwise_a_run_that_has_names_keeps_them(
 
 def test_a_start_of_another_session_leaves_the_run_as_it_was() -> None:
     lifecycle = RunLifecycle("run_1", "ses_1")
-    with pytest.raises(WrongRun, match=r"session_id is .ses_2."):
+    with pytest.raises(WrongRun, match='session_id is "ses_2"'):
         lifecycle.receive({**START, "run_id": None, "session_id": "ses_2"})
 
     lifecycle.receive({**START, "seq": 2})

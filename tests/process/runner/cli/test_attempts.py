@@ -93,7 +93,7 @@ def test_a_caller_can_have_none_stored(counter: Ao, command: str) -> None:
     assert (first["valid"], first["text"]) == (False, None)
     assert second["valid"]
     assert "(the answer was not stored)" in counter("result", "last", "--attempts").stdout
-    assert_nowhere(counter.folder / "ao-home", 'the-rejected-one\\"')
+    assert_nowhere(counter.folder / "ao-home", '\\"n\\": \\"the-rejected-one')
 
 
 @pytest.mark.parametrize("option", [(), ("--no-keep-rejected",)])

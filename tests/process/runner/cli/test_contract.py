@@ -126,7 +126,7 @@ def test_a_contract_holds_for_a_resume_where_it_is_given_again(agent: Ao) -> Non
         ),
         pytest.param(
             ["helper.json", "--output-schema", "schema.json", "--output-option", "retries=1"],
-            '--output-option retries: is not known; known are "extract_json", "max_retries"',
+            '--output-option retries: is not known; known are "ambiguous", "extract_json"',
             id="unknown option",
         ),
         pytest.param(

@@ -204,7 +204,7 @@ def test_responses_and_verdicts_are_there_for_scripts(answers: Ao) -> None:
     }
     assert (logs["form"], logs["older"], logs["response"]["agent"]) == (None, True, "logs")
     assert logs["remarks"] == [{"kind": "older", "place": "the text", "message": "lines of findings"}]
-    assert [problem["found"] for problem in broken["problems"]] == ["no such attribute", "none", "'P9'", "none", "none"]
+    assert [problem["found"] for problem in broken["problems"]] == ["no such attribute", "none", '"P9"', "none", "none"]
     assert broken["problems"][2]["place"] == "line 1, <finding> priority"
     assert called.exit_code == 1
 

@@ -143,7 +143,7 @@ def test_a_schema_is_checked_by_file_and_by_name(schemas: Ao) -> None:
     assert (good.exit_code, good.stdout) == (0, "✓ review.json: usable as an output schema\n")
     assert (named.exit_code, named.stdout) == (0, "✓ review: usable as an output schema\n")
     assert (bad.exit_code, bad.stdout) == (1, "")
-    assert "✗ ./bad.json: $.type: 'objekt'" in bad.stderr
+    assert '✗ ./bad.json: $.type: "objekt"' in bad.stderr
     assert "✗ ./bad.json: $.properties.a.minLength: -1" in bad.stderr
 
 

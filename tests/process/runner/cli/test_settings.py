@@ -108,10 +108,10 @@ def test_what_the_options_go_into_is_kept(configurable: Ao) -> None:
         pytest.param(["--set", "limits.second=1"], "did you mean 'limits.seconds'?", id="misspelled inside"),
         pytest.param(["--set", "model.x=1"], "no setting 'model.x'", id="inside a text"),
         pytest.param(["--set", "allowed_tools=Read"], "allowed_tools is a list, written as JSON", id="no list"),
-        pytest.param(["--set", "turns=many"], "turns: 'many' is not", id="a wrong type"),
+        pytest.param(["--set", "turns=many"], 'turns: "many" is not', id="a wrong type"),
         pytest.param(["--set", "turns=0"], "turns: 0 is", id="a wrong value"),
         pytest.param(["--config", "turns.json"], "turns: 0 is", id="a wrong value in a file"),
-        pytest.param(["--model", ""], "model: '' ", id="an empty text"),
+        pytest.param(["--model", ""], 'model: "" ', id="an empty text"),
         pytest.param(["--set", "permission_mode=yolo"], 'permission_mode: "yolo" is not one of', id="an unknown mode"),
     ],
 )
