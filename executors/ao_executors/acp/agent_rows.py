@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.vendors.provider_errors import CLAUDE_ERRORS, type_of_status
+from ao_executors.vendors.provider_errors import CLAUDE_ERRORS
 from ao_protocol.errors import ErrorType
 
 DEFAULT_IDLE_SECONDS: Final = 900
@@ -46,7 +46,8 @@ class AgentRow:
         tool_name: A field of the first update of a tool call, and a pattern with the tool's own name in it.
         resumes: Whether an earlier session can be continued in a new process.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
-        errors: Error types by a text in an error, in lower case, of the agent; the first that is found counts.
+        errors: Error types by a text of the agent's own, in lower case; the first that is found counts, before the
+            words that all providers and agents have in common.
         expands_variables: Whether it expands `${NAME}` in texts of MCP servers, as the Claude CLI does.
         unknown_session: Texts, in lower case, of an error for a session that the agent does not know.
     """
@@ -91,16 +92,6 @@ _PROXIES: Final = (
     *("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy"),
     *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
 )
-_HTTP_ERRORS: Final = {
-    **{str(status): type_of_status(status) for status in (401, 402, 403, 404, 429, 500, 502, 503, 529)},
-    "unauthorized": ErrorType.AUTHENTICATION_FAILED,
-    "api key": ErrorType.AUTHENTICATION_FAILED,
-    "forbidden": ErrorType.PERMISSION_DENIED,
-    "rate limit": ErrorType.RATE_LIMITED,
-    "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
-}
-"""Statuses and words that agents without an error code of their own write into their messages."""
-
 _ALL_COMMON: Final = ("model", "reasoning_effort", "show_reasoning", "access", "allowed_tools", "additional_folders")
 _IMAGES_AND_PDF: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
 _CLAUDE_CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
@@ -220,7 +211,6 @@ GEMINI: Final = AgentRow(
         "NO_BROWSER": "1",
     },
     counts_turns=True,
-    errors=_HTTP_ERRORS,
 )
 
 _OPENCODE_PROVIDERS: Final = {
@@ -268,7 +258,6 @@ OPENCODE: Final = AgentRow(
     },
     resumes=True,
     counts_turns=True,
-    errors=_HTTP_ERRORS,
     unknown_session=('"service": "session"', "session not found"),
 )
 
@@ -288,7 +277,6 @@ QWEN: Final = AgentRow(
     },
     resumes=True,
     counts_turns=True,
-    errors=_HTTP_ERRORS,
 )
 
 ANY: Final = AgentRow(
@@ -296,5 +284,4 @@ ANY: Final = AgentRow(
     required=("command",),
     kept=("show_reasoning", "additional_folders"),
     folders_in_session=True,
-    errors=_HTTP_ERRORS,
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ao_executors.core import RunFailed
 from ao_executors.core.described import DEFAULT_MAX_API_RETRIES
-from ao_executors.vendors.provider_errors import CLAUDE_ERRORS, RetryPolicy, origin_of, type_of_status
+from ao_executors.vendors.provider_errors import CLAUDE_ERRORS, RetryPolicy, origin_of, type_of_error
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import RetryScheduled
 
@@ -46,7 +46,7 @@ class ClaudeRetries(RetryPolicy):
         delay = retry["retry_delay_ms"] / 1000
         self._delays.append(delay)
         status, error = retry.get("error_status"), retry.get("error")
-        error_type = type_of_api_error(status, str(error))
+        error_type = type_of_api_error(status, str(error), told or "")
         message = f"the API answered {status} ({error})" if status else f"the API could not be reached ({error})"
         if told:
             message = f"{message}: {told}"
@@ -66,13 +66,11 @@ def retries_of(config: Mapping[str, Any], environment: Mapping[str, str] = os.en
     return ClaudeRetries.of(config, int(written) if written.isdecimal() else DEFAULT_MAX_API_RETRIES)
 
 
-def type_of_api_error(status: object, cli_error: str) -> ErrorType:
-    """Return the error type for an HTTP status, if the API answered, and the CLI's name of the error."""
-    if cli_error in _SPECIFIC_CLI_ERRORS:
-        return CLAUDE_ERRORS[cli_error]
-    if isinstance(status, int):
-        return type_of_status(status)
-    return CLAUDE_ERRORS.get(cli_error, ErrorType.PROVIDER_UNAVAILABLE)
+def type_of_api_error(status: object, cli_error: str, told: str) -> ErrorType:
+    """Return the error type for an HTTP status, if the API answered, the CLI's name of the error, and the words."""
+    named = CLAUDE_ERRORS.get(cli_error, ErrorType.PROVIDER_UNAVAILABLE)
+    known = type_of_error(told, status if isinstance(status, int) else None, named)
+    return named if cli_error in _SPECIFIC_CLI_ERRORS else known or named
 
 
 @dataclass

@@ -350,7 +350,7 @@ def failure_of_result(result: ResultMessage, api_error: str | None, told: str | 
     elif result.api_error_status is None and (result.result or "").startswith(_UNSENDABLE_KEY):
         error_type = ErrorType.AUTHENTICATION_FAILED
     elif result.terminal_reason == "api_error" or result.api_error_status is not None or api_error == "rate_limit":
-        error_type = type_of_api_error(result.api_error_status, api_error or "")
+        error_type = type_of_api_error(result.api_error_status, api_error or "", f"{result.result} {told}")
     else:
         error_type = ErrorType.INTERNAL_ERROR
     message = result.result or "; ".join(result.errors or ()) or f"the turn ended with {result.subtype}"
