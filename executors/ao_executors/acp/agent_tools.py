@@ -85,7 +85,9 @@ class AgentTools:
         call_id = update.get("toolCallId")
         if not isinstance(call_id, str) or not call_id:
             return None
-        if call_id not in self._calls:
+        known = self._calls.get(call_id)
+        # Some providers give each answer's calls the same ids. Only what begins a call is about another one.
+        if known is None or (known.is_finished and update.get("sessionUpdate") == "tool_call"):
             field_name, pattern = self._where_named
             found = re.match(pattern, str(update.get(field_name) or ""))
             self._calls[call_id] = ToolCall(call_id, found and found[1])
