@@ -45,6 +45,9 @@ class AgentRow:
         mode: The session mode in which the agent asks for permission; None: the agent begins in it.
         tool_name: A field of the first update of a tool call, and a pattern with the tool's own name in it.
         resumes: Whether an earlier session can be continued in a new process.
+        tells_cost: Whether it tells the cost of a session, by which `limits.max_cost_usd` is kept.
+        tells_retries: Whether it tells each retry of the Claude CLI.
+        hides: The endings of an answer that it tells as `end_turn`; empty if it hides none.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
         errors: Error types by a text of the agent's own, in lower case; the first that is found counts, before the
             words that all providers and agents have in common.
@@ -73,6 +76,9 @@ class AgentRow:
     mode: str | None = None
     tool_name: tuple[str, str] = ("name", "(.+)")
     resumes: bool = False
+    tells_cost: bool = False
+    tells_retries: bool = False
+    hides: str = ""
     counts_turns: bool = False
     errors: Mapping[str, ErrorType] = field(default_factory=dict)
     expands_variables: bool = False
@@ -82,6 +88,12 @@ class AgentRow:
     def is_known(self) -> bool:
         """False for the generic executor, whose agent is named in the configuration."""
         return bool(self.argv)
+
+    @property
+    def unkept_limits(self) -> dict[str, str]:
+        """The limits of an invocation that cannot be kept, with the reasons."""
+        turns = {} if self.takes("max_turns") else {"max_turns": "the agent does not tell how often it asks its model"}
+        return turns if self.tells_cost else {**turns, "max_cost_usd": "the agent does not tell what a run costs"}
 
     def takes(self, value: str) -> bool:
         """Return whether the row passes on a value by a placeholder, such as `system_prompt` or `max_turns`."""
@@ -117,6 +129,7 @@ CLAUDE: Final = AgentRow(
         "CLAUDE_AGENT_ACP_PROTOCOL": "v1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "{api_attempts}",
         "CLAUDE_CODE_THINKING_DISPLAY": "{show_reasoning}",  # without it, models write no text of it
         "CLAUDE_CODE_TMPDIR": "{folder}",
         # The text in this file precedes every command of the Bash tool, which inherits the CLI's environment.
@@ -127,6 +140,7 @@ CLAUDE: Final = AgentRow(
         "systemPrompt": "{system_prompt}",
         # A title is given, because the CLI would ask the model for one; suggestions would ask it, too.
         "claudeCode": {
+            "emitRawSDKMessages": [{"type": "system", "subtype": "api_retry"}],
             "options": {
                 "title": "ao",
                 "promptSuggestions": False,
@@ -136,11 +150,13 @@ CLAUDE: Final = AgentRow(
                 "maxTurns": "{max_turns}",
                 "allowedTools": "{allowed_tools}",
                 "forwardSubagentText": True,
-            }
+            },
         },
     },
     mode="default",
     resumes=True,
+    tells_cost=True,
+    tells_retries=True,
     counts_turns=True,
     errors={
         **{f'"errorkind": "{name}"': kind for name, kind in CLAUDE_ERRORS.items()},
@@ -200,6 +216,9 @@ GEMINI: Final = AgentRow(
             "home": {
                 ".gemini/settings.json": {
                     **_GEMINI_SETTINGS,
+                    "general": {**_GEMINI_SETTINGS["general"], "maxAttempts": "{api_attempts}"},
+                    # By default it asks another model, before each answer, which model is to answer.
+                    "model": {"name": "pro", "maxSessionTurns": "{max_turns}"},
                     "context": {"includeDirectories": "{additional_folders}"},
                     "modelConfigs": {"customOverrides": "{reasoning_effort}"},
                 }
@@ -257,6 +276,7 @@ OPENCODE: Final = AgentRow(
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
     },
     resumes=True,
+    tells_cost=True,
     counts_turns=True,
     unknown_session=('"service": "session"', "session not found"),
 )

@@ -14,12 +14,15 @@ from ao_executors.acp.agent_usage import RunUsage
 from ao_executors.core import Answer, RunFailed, Task, converse
 from ao_executors.core.foreign_json import JsonDocument, as_object, shown
 from ao_executors.core.json_rpc import AgentRefused, ignore
+from ao_executors.vendors.claude_retries import retries_of
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Result, Usage
 
 _DRAIN_SHARE: Final = 0.25
 """The part of the clean-up time in which a cancelled agent ends its turn."""
 _PROMPT: Final = "session/prompt"
+_CLAUDE_MESSAGE: Final = "_claude/sdkMessage"
+"""A message of the Claude CLI, of the kind `emitRawSDKMessages` of the row."""
 
 
 async def perform_in_session(agent: AgentRow, task: Task) -> Result:
@@ -55,6 +58,7 @@ class AgentConversation:
         self._tools = AgentTools(task.events, agent.tool_name)
         self._permissions = AgentPermissions(agent, task, self._tools)
         self._preface, self._attached = session.preface, session.attached
+        self._retries = retries_of(config)
 
     async def ask(self, text: str) -> Answer:
         """Send a prompt and wait for the end of the turn.
@@ -114,8 +118,12 @@ class AgentConversation:
         self._tools.close("cancelled", "the turn was cancelled")
 
     async def _take(self, method: str, params: JsonDocument) -> None:
-        if method == "session/update" and params.get("sessionId") == self._session.session_id:
+        if params.get("sessionId") != self._session.session_id:
+            return
+        if method == "session/update":
             self._take_update(as_object(params.get("update")))
+        elif method == _CLAUDE_MESSAGE and self._agent.tells_retries:
+            self._task.events.emit(self._retries.scheduled(as_object(params.get("message")), None))
 
     async def _reply(self, method: str, params: JsonDocument) -> JsonDocument | None:
         if method != "session/request_permission":
@@ -168,7 +176,7 @@ def end_of_turn(response: JsonDocument) -> str:
         case "refusal":
             raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
         case "max_turn_requests":
-            message = "the turn reached the agent's limit of model requests; raise it in the agent's configuration"
+            message = "the turn needs more answers of the model than limits.max_turns, or the agent's own limit, allows"
             raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
         case "cancelled":
             message = (

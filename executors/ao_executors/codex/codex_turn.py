@@ -115,7 +115,7 @@ class CodexTools:
             self._finish(call_id, *(self._held.pop(call_id) or ("completed", None, None)))
 
     def start_item(self, item: Mapping[str, Any], parent: str | None = None) -> None:
-        """Begin the tool call of an item, if it is one. Of a call that the model's own call has begun it is the echo."""
+        """Begin the tool call of an item, if it is one, and not the echo of a call of the model that has begun it."""
         is_echo = item["id"] in self._told_by_model & self._events.known_tools
         if item["type"] in _NAMES and not is_echo:
             self._start(item["id"], _name_of(item), _input_of(item), parent)
