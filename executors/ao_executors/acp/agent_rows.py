@@ -47,7 +47,7 @@ class AgentRow:
         resumes: Whether an earlier session can be continued in a new process.
         tells_cost: Whether it tells the cost of a session, by which `limits.max_cost_usd` is kept.
         tells_retries: Whether it tells each retry of the Claude CLI.
-        hides: The endings of an answer that it tells as `end_turn`; empty if it hides none.
+        hides: The endings of an answer that it tells as `end_turn`, in words; empty if it hides none.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
         errors: Error types by a text of the agent's own, in lower case; the first that is found counts, before the
             words that all providers and agents have in common.

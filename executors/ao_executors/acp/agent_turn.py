@@ -20,6 +20,7 @@ from ao_protocol.events import Result, Usage
 
 _DRAIN_SHARE: Final = 0.25
 """The part of the clean-up time in which a cancelled agent ends its turn."""
+_END: Final = "end_turn"
 _PROMPT: Final = "session/prompt"
 _CLAUDE_MESSAGE: Final = "_claude/sdkMessage"
 """A message of the Claude CLI, of the kind `emitRawSDKMessages` of the row."""
@@ -86,7 +87,17 @@ class AgentConversation:
         if not answer.text and self._tools.last_denial is not None:  # some agents end a turn like this
             message = f"the agent ended its turn without an answer after a denied tool call: {self._tools.last_denial}"
             raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller")
+        if self._agent.hides and answer.stop_reason == _END:
+            self._tell_what_is_hidden(answer)
         return answer
+
+    def _tell_what_is_hidden(self, answer: Answer) -> None:
+        """Say that the end of an answer may be another than the agent tells. A contract refuses what is cut off."""
+        if not answer.text:
+            message = f"the agent ended its turn without a text, and does not tell whether it was {self._agent.hides}"
+            raise RunFailed(ErrorType.CONTENT_REFUSED, message, origin="model")
+        if self._task.contract is None:
+            self._task.events.warn(f"the agent does not tell whether its answer was {self._agent.hides}")
 
     async def _response_to(self, params: JsonDocument) -> JsonDocument:
         """Return the response to a prompt. If it does not come, the turn is cancelled."""
@@ -170,7 +181,7 @@ def end_of_turn(response: JsonDocument) -> str:
     """
     match response.get("stopReason"):
         case "end_turn":
-            return "end_turn"
+            return _END
         case "max_tokens":
             return "max_tokens"
         case "refusal":

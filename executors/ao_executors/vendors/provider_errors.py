@@ -99,9 +99,13 @@ def type_of_error(text: str, status: int | None = None, named: ErrorType | None 
 
 
 def first_found(table: Iterable[tuple[str, ErrorType]], text: str) -> ErrorType | None:
-    """Return the error type of the first words in a table, in lower case, that are whole words of a text."""
+    """Return the error type of the first words in a table, in lower case, that a text has; None if it has none.
+
+    A status is looked for as a whole word.
+    """
     searched = text.lower()
-    return next((kind for words, kind in table if re.search(rf"(?<!\w){re.escape(words)}(?!\w)", searched)), None)
+    numbers = set(re.findall(r"\b\d{3}\b", searched))
+    return next((kind for words, kind in table if words in (numbers if words.isdigit() else searched)), None)
 
 
 def origin_of(error_type: ErrorType) -> str:
