@@ -229,6 +229,7 @@ GEMINI: Final = AgentRow(
         "GEMINI_SYSTEM_MD": "{system_prompt_file}",
         "NO_BROWSER": "1",
     },
+    hides="cut off or refused",
     counts_turns=True,
 )
 
@@ -277,6 +278,7 @@ OPENCODE: Final = AgentRow(
     },
     resumes=True,
     tells_cost=True,
+    hides="cut off",
     counts_turns=True,
     unknown_session=('"service": "session"', "session not found"),
 )
@@ -290,12 +292,16 @@ QWEN: Final = AgentRow(
     endpoints={"openai-chat": ("OPENAI_BASE_URL", "OPENAI_API_KEY")},
     variables={
         "OPENAI_MODEL": "{model}",
-        "QWEN_CODE_SYSTEM_SETTINGS_PATH": {"file": _GEMINI_SETTINGS},
+        # It tries each request seven times, and its library would try each of these four times.
+        "QWEN_CODE_SYSTEM_SETTINGS_PATH": {
+            "file": {**_GEMINI_SETTINGS, "model": {"generationConfig": {"maxRetries": 0}}}
+        },
         "QWEN_SYSTEM_MD": "{system_prompt_file}",
         "QWEN_USAGE_STATISTICS_ENABLED": "false",  # with `--bare`, the settings are read after statistics are sent
         "NO_BROWSER": "1",
     },
     resumes=True,
+    hides="cut off or refused",
     counts_turns=True,
 )
 

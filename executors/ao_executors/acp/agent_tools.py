@@ -14,6 +14,10 @@ from ao_executors.core.foreign_json import JsonDocument, as_object
 
 _BEGUN: Final = ("in_progress", "completed", "failed")
 _NAME_CHARACTERS: Final = 200
+_IN_BACKGROUND: Final = re.compile(
+    r"Command moved to background \(PID|Background shell \S+ started|Command running in background"
+)
+"""What Gemini, Qwen and Claude answer to the model about a command that runs on (seen with 0.61, 0.24 and 2.1)."""
 
 
 @dataclass(slots=True)
@@ -104,6 +108,8 @@ class AgentTools:
         status = call.known.get("status")
         if call.known.get("rawInput") or status in _BEGUN:
             self._start(call)
+        if status == "completed" and _IN_BACKGROUND.match(str(call.output or "").lstrip()):
+            return  # what runs on ends with the turn
         if status == "completed":
             self._finish(call, "completed", tool_output=call.output)
         elif status == "failed":
