@@ -95,7 +95,7 @@ def _properties(agent: AgentRow) -> dict[str, Schema]:
             exclusiveMinimum=0,
             default=DEFAULT_START_SECONDS,
         ),
-        **api_retries(),
+        **api_retries(usual=agent.usual_retries),
         "env": variables("the agent; they override the others"),
     }
     left_out = {

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ao_executors.core.described import DEFAULT_MAX_API_RETRIES
 from ao_executors.vendors.provider_errors import CLAUDE_ERRORS
 from ao_protocol.errors import ErrorType
 
@@ -47,6 +48,7 @@ class AgentRow:
         resumes: Whether an earlier session can be continued in a new process.
         tells_cost: Whether it tells the cost of a session, by which `limits.max_cost_usd` is kept.
         tells_retries: Whether it tells each retry of the Claude CLI.
+        usual_retries: How often it tries a request again, if nothing is configured.
         hides: The endings of an answer that it tells as `end_turn`, in words; empty if it hides none.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
         errors: Error types by a text of the agent's own, in lower case; the first that is found counts, before the
@@ -78,6 +80,7 @@ class AgentRow:
     resumes: bool = False
     tells_cost: bool = False
     tells_retries: bool = False
+    usual_retries: int = DEFAULT_MAX_API_RETRIES
     hides: str = ""
     counts_turns: bool = False
     errors: Mapping[str, ErrorType] = field(default_factory=dict)
@@ -229,6 +232,7 @@ GEMINI: Final = AgentRow(
         "GEMINI_SYSTEM_MD": "{system_prompt_file}",
         "NO_BROWSER": "1",
     },
+    usual_retries=2,  # it waits 5 s before the first one, and twice as long before each other one
     hides="cut off or refused",
     counts_turns=True,
 )
@@ -280,6 +284,7 @@ OPENCODE: Final = AgentRow(
     tells_cost=True,
     hides="cut off",
     counts_turns=True,
+    errors={"internal error: model: ": ErrorType.MODEL_NOT_FOUND},  # all that it passes on of Anthropic's 404
     unknown_session=('"service": "session"', "session not found"),
 )
 

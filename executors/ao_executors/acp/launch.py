@@ -21,6 +21,7 @@ from ao_executors.core.executor import refuse_unkept_limits, refused
 from ao_executors.core.foreign_json import merged
 from ao_executors.core.program import find_executable
 from ao_executors.vendors.claude_retries import retries_of
+from ao_executors.vendors.provider_errors import RetryPolicy
 from ao_protocol.errors import ErrorType
 
 _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
@@ -71,7 +72,8 @@ class Launch:
         values |= {name: by_value.get(config.get(name)) for name, by_value in agent.translations.items()}
         model = named_with_provider(agent, config.get("model"), os.environ)
         values |= {"folder": str(folder), "max_turns": limits.max_turns, "model": model}
-        values["api_attempts"] = retries_of(config).cli_retries
+        retries = retries_of(config) if agent.tells_retries else RetryPolicy.of(config, agent.usual_retries)
+        values["api_attempts"] = retries.cli_retries
         if task.system_prompt and agent.takes("system_prompt"):
             file = folder / "system-prompt.md"
             file.write_text(task.system_prompt, encoding="utf-8", errors="replace")
