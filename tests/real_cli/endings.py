@@ -9,7 +9,6 @@ import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -94,13 +93,12 @@ ENDINGS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
 class Ending:
     """The end of one run."""
 
-    seconds: float
     events: list[dict[str, Any]]
     stderr: str
 
     @property
     def cell(self) -> str:
-        """What the table shows: type or `result`, whether a retry makes sense, when, and after how many seconds."""
+        """What the table shows: type or `result`, whether a retry makes sense and when, and the seconds from `run_started`."""
         if not self.events:
             return f"no event: {self.stderr[-200:]}"
         last = self.events[-1]
@@ -109,9 +107,14 @@ class Ending:
         if error and error["retryable"]:
             shown += ", retryable"
             shown += f" after {error['retry_after_seconds']:g} s" if "retry_after_seconds" in error else ""
+        first, end = (datetime.fromisoformat(one["timestamp"]) for one in (self.events[0], last))
         logs = [one for one in self.events if one["event_type"] == "log" and one["level"] in {"warning", "error"}]
         retries = sum(one["event_type"] == "retry_scheduled" for one in self.events)
-        notes = [f"{self.seconds:.0f} s", *([f"{retries} retries told"] if retries else []), *(["log"] if logs else [])]
+        notes = [
+            f"{(end - first).total_seconds():.0f} s",
+            *([f"{retries} retries told"] if retries else []),
+            *(["log"] if logs else []),
+        ]
         return f"{shown}; {', '.join(notes)}"
 
 
@@ -128,7 +131,6 @@ def end_of_run(agent: str, answer: Mapping[str, Any], *arguments: str) -> Ending
         ao = str(Path(sys.executable).with_name("ao"))
         argv = [ao, "run", "agent.json", "-p", "Hi", "--events", "--project-dir", "project", "--executor", agent]
         argv += ["--model", _MODELS[API_OF[agent]], "--model-script", "script.json", "--timeout", str(TIMEOUT_SECONDS)]
-        begun = time.monotonic()
         ended = subprocess.run(
             [*argv, *arguments],
             cwd=folder,
@@ -137,9 +139,8 @@ def end_of_run(agent: str, answer: Mapping[str, Any], *arguments: str) -> Ending
             timeout=TIMEOUT_SECONDS + 60,
             check=False,
         )
-        seconds = time.monotonic() - begun
     events = [json.loads(line) for line in ended.stdout.splitlines()]
-    return Ending(seconds, events, ended.stderr.decode())
+    return Ending(events, ended.stderr.decode())
 
 
 def main(agents: list[str]) -> None:
@@ -152,7 +153,7 @@ def main(agents: list[str]) -> None:
                 cells, pool.map(lambda cell: end_of_run(cell[1], ENDINGS[cell[0]][API_OF[cell[1]]]), cells), strict=True
             )
         )
-    machine = f"{platform.platform()}, {os.cpu_count()} cores"
+    machine = f"{platform.platform()}, {os.cpu_count()} cores, load {os.getloadavg()[2]:.0f}"
     print(f"`python -m tests.real_cli.endings`, {datetime.now(UTC):%Y-%m-%d}, {machine}\n")
     print(f"| ending | {' | '.join(agents)} |\n|{' --- |' * (len(agents) + 1)}")
     for ending in ENDINGS:

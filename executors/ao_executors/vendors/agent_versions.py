@@ -39,10 +39,10 @@ class KnownVersions:
 KNOWN: Final = {
     "claude": KnownVersions("2.1.197", "2.1.332"),
     "claude-agent-acp": KnownVersions("0.49.0", "0.101.0", node=22),
-    "codex": KnownVersions("0.163.0", "0.171.0"),
-    "gemini": KnownVersions("0.61.0", "0.61.0", node=20),
-    "opencode": KnownVersions("1.18.33", "1.18.33"),
-    "qwen": KnownVersions("0.24.4", "0.24.4", node=22),
+    "codex": KnownVersions("0.150.0", "0.171.0"),
+    "gemini": KnownVersions("0.51.0", "0.61.0", node=20),
+    "opencode": KnownVersions("1.15.0", "1.18.33"),
+    "qwen": KnownVersions("0.24.0", "0.24.4", node=22),
 }
 """By program. docs/agents.md says how they were tried."""
 
