@@ -98,7 +98,7 @@ class Ending:
 
     @property
     def cell(self) -> str:
-        """What the table shows: type or `result`, whether a retry makes sense and when, and the seconds from `run_started`."""
+        """What the table shows: the type or `result`, when a retry makes sense, and the seconds since `run_started`."""
         if not self.events:
             return f"no event: {self.stderr[-200:]}"
         last = self.events[-1]

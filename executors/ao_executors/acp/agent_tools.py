@@ -118,7 +118,7 @@ class AgentTools:
 
     def start(self, call_id: object) -> None:
         """Write the start of a call whose permission is asked, if it is not written."""
-        if call := self._calls.get(str(call_id)):
+        if (call := self._calls.get(str(call_id))) and not call.is_finished:
             self._start(call)
 
     def deny(self, call_id: object, reason: str) -> None:

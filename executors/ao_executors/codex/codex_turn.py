@@ -106,7 +106,8 @@ class CodexTools:
 
     def hold(self, item: Mapping[str, Any], parent: str | None) -> None:
         """Keep the call open that an item is about: a sub-agent works for it. Begin it if it has not begun."""
-        self._start(item["id"], "spawn_agent" if item["kind"] == "started" else "send_message", None, parent)
+        if item["id"] not in self._events.known_tools:
+            self._start(item["id"], "spawn_agent" if item["kind"] == "started" else "send_message", None, parent)
         self._held[item["id"]] = None
 
     def release(self, call_id: str) -> None:
