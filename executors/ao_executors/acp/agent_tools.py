@@ -28,6 +28,7 @@ class ToolCall:
         call_id: The agent's id of the call.
         own_name: The tool's name, as the agent's row finds it; None if it does not.
         known: The fields of the updates; of one with several values the last.
+        has_begun: Whether its start is written.
         is_finished: Whether its end is written.
         why_denied: Why it was not allowed.
     """
@@ -35,6 +36,7 @@ class ToolCall:
     call_id: str
     own_name: str | None = None
     known: JsonDocument = field(default_factory=dict)
+    has_begun: bool = False
     is_finished: bool = False
     why_denied: str | None = None
 
@@ -118,7 +120,7 @@ class AgentTools:
 
     def start(self, call_id: object) -> None:
         """Write the start of a call whose permission is asked, if it is not written."""
-        if (call := self._calls.get(str(call_id))) and not call.is_finished:
+        if call := self._calls.get(str(call_id)):
             self._start(call)
 
     def deny(self, call_id: object, reason: str) -> None:
@@ -137,6 +139,9 @@ class AgentTools:
                 self._finish(call, status, error=reason)
 
     def _start(self, call: ToolCall) -> None:
+        if call.has_begun:
+            return
+        call.has_begun = True
         self._events.start_tool(call.call_id, call.name, call.tool_input, parent_of(call.known))
 
     def _finish(self, call: ToolCall, status: str, **outcome: object) -> None:
