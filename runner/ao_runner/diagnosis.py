@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal
 
+from pydantic import BaseModel, ValidationError
+
 from ao_protocol.documents import Description, RequiredProgram
-from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.version import CURRENT, SchemaVersion
 from ao_runner.discovery import CHECK_SECONDS, Executor, ask
 from ao_runner.errors import RunnerError
@@ -41,6 +43,20 @@ class Check:
     verdict: Verdict
     text: str
     advice: str | None = None
+
+
+class _Program(BaseModel):
+    name: str
+    path: str
+    version: str | None = None
+
+
+class _Verdict(BaseModel):
+    """What `check` prints (AOX-126)."""
+
+    problems: list[str] = []
+    programs: list[_Program] = []
+    remarks: list[str] = []
 
 
 def examine_machine(place: StorePlace, environ: Mapping[str, str]) -> Iterator[Check]:
@@ -126,10 +142,11 @@ def examine_executor(
     missing: Verdict = "problem" if is_needed else "note"
     yield Check(about, "ok", f"{description.executor.version} at {executor.path}")
     yield from _secrets(about, description, environ)
-    if description.capabilities.check:
-        yield from _own_check(about, executor, description, environ, missing)
+    own = [*_own_check(about, executor, description, environ, missing)] if description.capabilities.check else []
+    yield from own
     for program in description.requires_programs:
-        yield _program(about, program, environ, missing, checks_itself=description.capabilities.check)
+        if not any(one.text.startswith(f"{program.name} at ") for one in own):  # else the one that a run starts is told
+            yield _program(about, program, environ, missing, checks_itself=description.capabilities.check)
 
 
 def _secrets(about: str, description: Description, environ: Mapping[str, str]) -> Iterator[Check]:
@@ -145,18 +162,21 @@ def _own_check(
 ) -> Iterator[Check]:
     try:
         answer = asyncio.run(ask(executor, "check", executor_environment(environ, description), CHECK_SECONDS))
-        verdict = decode_object(answer.stdout)
-    except (OSError, NotIJson) as error:
+        verdict = _Verdict.model_validate_json(answer.stdout)
+    except (OSError, ValidationError) as error:
         yield Check(about, "problem", f"its own check gave no verdict: {error}", f"try it: {executor.path} check")
         return
-    problems = verdict.get("problems")
+    for program in verdict.programs:
+        shown = f": {program.version}" if program.version else ""
+        yield Check(about, "ok", f"{program.name} at {program.path}{shown}")
+    for remark in verdict.remarks:
+        yield Check(about, "note", remark)
     if answer.exit_code == 0:
         yield Check(about, "ok", "its own check passed")
-    elif isinstance(problems, list) and problems:
-        for problem in problems:
-            sentence, _, advice = str(problem).partition("; ")
-            yield Check(about, missing, sentence, advice or None)
-    else:
+    for problem in verdict.problems if answer.exit_code != 0 else ():
+        sentence, _, advice = problem.partition("; ")
+        yield Check(about, missing, sentence, advice or None)
+    if answer.exit_code != 0 and not verdict.problems:
         yield Check(about, "problem", "its own check failed", f"try it: {executor.path} check")
 
 
@@ -165,7 +185,9 @@ def _program(
 ) -> Check:
     path = shutil.which(program.name, path=search_path(environ))
     if path is not None:
-        shown = first_line_of([path, "--version"], bare_environment(environ), VERSION_SECONDS)
+        with TemporaryDirectory(prefix="ao-version-", ignore_cleanup_errors=True) as home:  # some write into their home
+            environment = {**bare_environment(environ), "HOME": home}
+            shown = first_line_of([path, "--version"], environment, VERSION_SECONDS)
         return Check(about, "ok", f"{program.name} at {path}" + (f": {shown}" if shown else ""))
     if checks_itself:
         # The executor may include the program. If it does not, its own check has explained how to install it.

@@ -3,6 +3,7 @@
 import shutil
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ao_executors import VERSION
@@ -16,10 +17,11 @@ from ao_executors.acp.agent_rows import (
     QWEN,
     AgentRow,
 )
-from ao_executors.core import Executor, Task, serve
+from ao_executors.core import Executor, Findings, Task, serve
 from ao_executors.core.described import (
     STREAMING,
     Schema,
+    api_retries,
     argv,
     capabilities,
     choice,
@@ -45,6 +47,7 @@ def executor_for(agent: AgentRow) -> Executor:
         check=partial(find_problems, agent) if agent.is_known else None,
         warm_up=warm_up,
         starts_mcp_servers=True,
+        unkept_limits=agent.unkept_limits,
     )
 
 
@@ -92,9 +95,15 @@ def _properties(agent: AgentRow) -> dict[str, Schema]:
             exclusiveMinimum=0,
             default=DEFAULT_START_SECONDS,
         ),
+        **api_retries(usual=agent.usual_retries),
         "env": variables("the agent; they override the others"),
     }
-    left_out = {"permissions": "access" in agent.kept, "system_prompt": agent.takes("system_prompt")}
+    left_out = {
+        "max_api_retries": not agent.takes("api_attempts"),
+        "max_retry_delay_seconds": not agent.tells_retries,
+        "permissions": "access" in agent.kept,
+        "system_prompt": agent.takes("system_prompt"),
+    }
     return {field: schema for field, schema in told.items() if not left_out.get(field)}
 
 
@@ -117,15 +126,18 @@ def warm_up() -> None:
     import ao_executors.acp.agent_turn  # noqa: F401
 
 
-def find_problems(agent: AgentRow) -> list[str]:
-    """Return one sentence for each missing requirement, with the remedy."""
+def find_problems(agent: AgentRow) -> Findings:
+    """Return what prevents a run, and the program that it starts."""
     from ao_executors.vendors.agent_cli import credential_problems
+    from ao_executors.vendors.agent_versions import examine
 
-    problems = []
-    if shutil.which(agent.argv[0]) is None:
-        problems.append(f"{agent.argv[0]} is not on PATH; {agent.install_hint}")
+    path = shutil.which(agent.argv[0])
+    if path is None:
+        found = Findings([f"{agent.argv[0]} is not on PATH; {agent.install_hint}"])
+    else:
+        found = examine(agent.argv[0], Path(path), agent.install_hint)
     remedy = f"set {agent.credentials[0]}, or log in with {agent.argv[0]} first"
-    return problems + credential_problems(agent.credentials, remedy)
+    return found.and_problems(credential_problems(agent.credentials, remedy))
 
 
 def serve_row(agent: AgentRow) -> NoReturn:

@@ -1,17 +1,17 @@
 """The failures of the protocol (SPEC 6) for what goes wrong with an agent."""
 
-import re
 from typing import Final
 
 from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import RunFailed
 from ao_executors.core.executor import refused
 from ao_executors.core.json_rpc import AgentRefused, Patience
-from ao_executors.vendors.provider_errors import origin_of
+from ao_executors.vendors.provider_errors import first_found, origin_of, type_of_error
 from ao_protocol.errors import ErrorType
 
 _AUTH_REQUIRED: Final = -32000
 """The code of the protocol for an agent that wants a login. Code -32603, internal error, may be anything."""
+_HTTP_STATUSES: Final = range(400, 600)
 _SHOWN_CHARACTERS: Final = 2000
 
 
@@ -31,10 +31,9 @@ def failure_of_refusal(agent: AgentRow, error: AgentRefused, *, continues: bool 
         known = ErrorType.SESSION_NOT_FOUND
         text = f"the agent does not know the session ({text}); start a new one"
     else:
-        found = (
-            kind for words, kind in agent.errors.items() if re.search(rf"(?<!\w){re.escape(words)}(?!\w)", searched)
-        )
-        known = next(found, ErrorType.INTERNAL_ERROR)
+        status = error.code if error.code in _HTTP_STATUSES else None  # Gemini's and Qwen's code is the status
+        own = first_found(agent.errors.items(), error.message)
+        known = own or type_of_error(error.message, status) or ErrorType.INTERNAL_ERROR
     return RunFailed(
         known,
         text,

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.vendors.provider_errors import CLAUDE_ERRORS, type_of_status
+from ao_executors.core.described import DEFAULT_MAX_API_RETRIES
+from ao_executors.vendors.provider_errors import CLAUDE_ERRORS
 from ao_protocol.errors import ErrorType
 
 DEFAULT_IDLE_SECONDS: Final = 900
@@ -45,8 +46,13 @@ class AgentRow:
         mode: The session mode in which the agent asks for permission; None: the agent begins in it.
         tool_name: A field of the first update of a tool call, and a pattern with the tool's own name in it.
         resumes: Whether an earlier session can be continued in a new process.
+        tells_cost: Whether it tells the cost of a session, by which `limits.max_cost_usd` is kept.
+        tells_retries: Whether it tells each retry of the Claude CLI.
+        usual_retries: How often it tries a request again, if nothing is configured.
+        hides: The endings of an answer that it tells as `end_turn`, in words; empty if it hides none.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
-        errors: Error types by a text in an error, in lower case, of the agent; the first that is found counts.
+        errors: Error types by a text of the agent's own, in lower case; the first that is found counts, before the
+            words that all providers and agents have in common.
         expands_variables: Whether it expands `${NAME}` in texts of MCP servers, as the Claude CLI does.
         unknown_session: Texts, in lower case, of an error for a session that the agent does not know.
     """
@@ -72,6 +78,10 @@ class AgentRow:
     mode: str | None = None
     tool_name: tuple[str, str] = ("name", "(.+)")
     resumes: bool = False
+    tells_cost: bool = False
+    tells_retries: bool = False
+    usual_retries: int = DEFAULT_MAX_API_RETRIES
+    hides: str = ""
     counts_turns: bool = False
     errors: Mapping[str, ErrorType] = field(default_factory=dict)
     expands_variables: bool = False
@@ -82,6 +92,12 @@ class AgentRow:
         """False for the generic executor, whose agent is named in the configuration."""
         return bool(self.argv)
 
+    @property
+    def unkept_limits(self) -> dict[str, str]:
+        """The limits of an invocation that cannot be kept, with the reasons."""
+        turns = {} if self.takes("max_turns") else {"max_turns": "the agent does not tell how often it asks its model"}
+        return turns if self.tells_cost else {**turns, "max_cost_usd": "the agent does not tell what a run costs"}
+
     def takes(self, value: str) -> bool:
         """Return whether the row passes on a value by a placeholder, such as `system_prompt` or `max_turns`."""
         return f"{{{value}" in f"{self.argv} {self.variables} {self.meta}"
@@ -91,16 +107,6 @@ _PROXIES: Final = (
     *("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy"),
     *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
 )
-_HTTP_ERRORS: Final = {
-    **{str(status): type_of_status(status) for status in (401, 402, 403, 404, 429, 500, 502, 503, 529)},
-    "unauthorized": ErrorType.AUTHENTICATION_FAILED,
-    "api key": ErrorType.AUTHENTICATION_FAILED,
-    "forbidden": ErrorType.PERMISSION_DENIED,
-    "rate limit": ErrorType.RATE_LIMITED,
-    "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
-}
-"""Statuses and words that agents without an error code of their own write into their messages."""
-
 _ALL_COMMON: Final = ("model", "reasoning_effort", "show_reasoning", "access", "allowed_tools", "additional_folders")
 _IMAGES_AND_PDF: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
 _CLAUDE_CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
@@ -126,6 +132,7 @@ CLAUDE: Final = AgentRow(
         "CLAUDE_AGENT_ACP_PROTOCOL": "v1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "{api_attempts}",
         "CLAUDE_CODE_THINKING_DISPLAY": "{show_reasoning}",  # without it, models write no text of it
         "CLAUDE_CODE_TMPDIR": "{folder}",
         # The text in this file precedes every command of the Bash tool, which inherits the CLI's environment.
@@ -136,6 +143,7 @@ CLAUDE: Final = AgentRow(
         "systemPrompt": "{system_prompt}",
         # A title is given, because the CLI would ask the model for one; suggestions would ask it, too.
         "claudeCode": {
+            "emitRawSDKMessages": [{"type": "system", "subtype": "api_retry"}],
             "options": {
                 "title": "ao",
                 "promptSuggestions": False,
@@ -145,11 +153,13 @@ CLAUDE: Final = AgentRow(
                 "maxTurns": "{max_turns}",
                 "allowedTools": "{allowed_tools}",
                 "forwardSubagentText": True,
-            }
+            },
         },
     },
     mode="default",
     resumes=True,
+    tells_cost=True,
+    tells_retries=True,
     counts_turns=True,
     errors={
         **{f'"errorkind": "{name}"': kind for name, kind in CLAUDE_ERRORS.items()},
@@ -209,6 +219,9 @@ GEMINI: Final = AgentRow(
             "home": {
                 ".gemini/settings.json": {
                     **_GEMINI_SETTINGS,
+                    "general": {**_GEMINI_SETTINGS["general"], "maxAttempts": "{api_attempts}"},
+                    # By default it asks another model, before each answer, which model is to answer.
+                    "model": {"name": "pro", "maxSessionTurns": "{max_turns}"},
                     "context": {"includeDirectories": "{additional_folders}"},
                     "modelConfigs": {"customOverrides": "{reasoning_effort}"},
                 }
@@ -219,8 +232,9 @@ GEMINI: Final = AgentRow(
         "GEMINI_SYSTEM_MD": "{system_prompt_file}",
         "NO_BROWSER": "1",
     },
+    usual_retries=2,  # it waits 5 s before the first one, and twice as long before each other one
+    hides="cut off or refused",
     counts_turns=True,
-    errors=_HTTP_ERRORS,
 )
 
 _OPENCODE_PROVIDERS: Final = {
@@ -267,8 +281,10 @@ OPENCODE: Final = AgentRow(
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
     },
     resumes=True,
+    tells_cost=True,
+    hides="cut off",
     counts_turns=True,
-    errors=_HTTP_ERRORS,
+    errors={"internal error: model: ": ErrorType.MODEL_NOT_FOUND},  # all that it passes on of Anthropic's 404
     unknown_session=('"service": "session"', "session not found"),
 )
 
@@ -281,14 +297,17 @@ QWEN: Final = AgentRow(
     endpoints={"openai-chat": ("OPENAI_BASE_URL", "OPENAI_API_KEY")},
     variables={
         "OPENAI_MODEL": "{model}",
-        "QWEN_CODE_SYSTEM_SETTINGS_PATH": {"file": _GEMINI_SETTINGS},
+        # It tries each request seven times, and its library would try each of these four times.
+        "QWEN_CODE_SYSTEM_SETTINGS_PATH": {
+            "file": {**_GEMINI_SETTINGS, "model": {"generationConfig": {"maxRetries": 0}}}
+        },
         "QWEN_SYSTEM_MD": "{system_prompt_file}",
         "QWEN_USAGE_STATISTICS_ENABLED": "false",  # with `--bare`, the settings are read after statistics are sent
         "NO_BROWSER": "1",
     },
     resumes=True,
+    hides="cut off or refused",
     counts_turns=True,
-    errors=_HTTP_ERRORS,
 )
 
 ANY: Final = AgentRow(
@@ -296,5 +315,4 @@ ANY: Final = AgentRow(
     required=("command",),
     kept=("show_reasoning", "additional_folders"),
     folders_in_session=True,
-    errors=_HTTP_ERRORS,
 )

@@ -18,10 +18,12 @@ from ao_executors.acp.launch import Launch
 from ao_executors.acp.mcp_check import usable_servers
 from ao_executors.core import RunFailed, Task
 from ao_executors.core.conversation import occupy
+from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in, shown
-from ao_executors.core.json_rpc import AgentRefused, Peer, Take, running
+from ao_executors.core.json_rpc import UNKNOWN_METHOD, AgentRefused, Peer, Take, running
 from ao_executors.core.program import Program
 from ao_executors.vendors.agent_cli import earlier_session, temporary_folder
+from ao_executors.vendors.agent_versions import refuse_too_old
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound
 
@@ -119,7 +121,16 @@ class _Opening:
         try:
             return await self.peer.call(method, params, as_object, patience_of("start_seconds", seconds))
         except AgentRefused as error:
+            if error.code == UNKNOWN_METHOD:
+                raise self.cannot(f"does not know {method}", continues=continues) from error
             raise failure_of_refusal(self.agent, error, continues=continues) from error
+
+    def cannot(self, what: str, *, continues: bool) -> RunFailed:
+        """Return the failure for an agent that cannot do what the run needs, such as to continue a session."""
+        if not continues:
+            return self.differs(what)
+        message = f"the agent {what}, so no session of it can be continued; start a new one, or install a newer agent"
+        return refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["resume"]})
 
     def differs(self, what: str) -> RunFailed:
         """Return the failure for an agent that cannot do what the run needs."""
@@ -133,6 +144,9 @@ async def _initialize(opening: _Opening) -> JsonDocument:
     if told.get("protocolVersion") != PROTOCOL_VERSION:
         version = told.get("protocolVersion")
         raise opening.differs(f"answers with protocolVersion {shown(version)}, and {PROTOCOL_VERSION} is expected")
+    if opening.agent.is_known:
+        version = as_object(told.get("agentInfo")).get("version")
+        refuse_too_old(opening.agent.argv[0], version, opening.agent.install_hint)
     return as_object(told.get("agentCapabilities"))
 
 
@@ -141,8 +155,6 @@ async def _session_of(
 ) -> tuple[str, JsonDocument]:
     """Return the id of a new session or of the `earlier` one, and its state."""
     agent, task = opening.agent, opening.task
-    if task.invocation.limits.max_turns is not None and not agent.takes("max_turns"):
-        task.events.warn("limits.max_turns is not kept: the protocol does not tell how often the agent asks its model")
     servers = await usable_servers(agent, task, as_object(capabilities.get("mcpCapabilities")))
     params: JsonDocument = {"cwd": str(task.project_dir), "mcpServers": servers}
     folders = task.config.get("additional_folders")
@@ -162,7 +174,7 @@ async def _session_of(
             task.events.warn("the agent can neither resume nor load a session: this one cannot be continued")
     else:
         if continuing is None:
-            raise opening.differs("can neither resume nor load a session")
+            raise opening.cannot("can neither resume nor load a session", continues=True)
         session_id = earlier
         state = await opening.ask(continuing, {**params, "sessionId": earlier}, continues=True)
     return session_id, state

@@ -14,6 +14,10 @@ from ao_executors.core.foreign_json import JsonDocument, as_object
 
 _BEGUN: Final = ("in_progress", "completed", "failed")
 _NAME_CHARACTERS: Final = 200
+_IN_BACKGROUND: Final = re.compile(
+    r"Command moved to background \(PID|Background shell \S+ started|Command running in background"
+)
+"""What Gemini, Qwen and Claude answer to the model about a command that runs on (seen with 0.61, 0.24 and 2.1)."""
 
 
 @dataclass(slots=True)
@@ -24,6 +28,7 @@ class ToolCall:
         call_id: The agent's id of the call.
         own_name: The tool's name, as the agent's row finds it; None if it does not.
         known: The fields of the updates; of one with several values the last.
+        has_begun: Whether its start is written.
         is_finished: Whether its end is written.
         why_denied: Why it was not allowed.
     """
@@ -31,6 +36,7 @@ class ToolCall:
     call_id: str
     own_name: str | None = None
     known: JsonDocument = field(default_factory=dict)
+    has_begun: bool = False
     is_finished: bool = False
     why_denied: str | None = None
 
@@ -85,7 +91,9 @@ class AgentTools:
         call_id = update.get("toolCallId")
         if not isinstance(call_id, str) or not call_id:
             return None
-        if call_id not in self._calls:
+        known = self._calls.get(call_id)
+        # Some providers give each answer's calls the same ids. Only what begins a call is about another one.
+        if known is None or (known.is_finished and update.get("sessionUpdate") == "tool_call"):
             field_name, pattern = self._where_named
             found = re.match(pattern, str(update.get(field_name) or ""))
             self._calls[call_id] = ToolCall(call_id, found and found[1])
@@ -102,6 +110,8 @@ class AgentTools:
         status = call.known.get("status")
         if call.known.get("rawInput") or status in _BEGUN:
             self._start(call)
+        if status == "completed" and _IN_BACKGROUND.match(str(call.output or "").lstrip()):
+            return  # what runs on ends with the turn
         if status == "completed":
             self._finish(call, "completed", tool_output=call.output)
         elif status == "failed":
@@ -129,6 +139,9 @@ class AgentTools:
                 self._finish(call, status, error=reason)
 
     def _start(self, call: ToolCall) -> None:
+        if call.has_begun:
+            return
+        call.has_begun = True
         self._events.start_tool(call.call_id, call.name, call.tool_input, parent_of(call.known))
 
     def _finish(self, call: ToolCall, status: str, **outcome: object) -> None:

@@ -14,12 +14,16 @@ from ao_executors.acp.agent_usage import RunUsage
 from ao_executors.core import Answer, RunFailed, Task, converse
 from ao_executors.core.foreign_json import JsonDocument, as_object, shown
 from ao_executors.core.json_rpc import AgentRefused, ignore
+from ao_executors.vendors.claude_retries import retries_of
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Result, Usage
 
 _DRAIN_SHARE: Final = 0.25
 """The part of the clean-up time in which a cancelled agent ends its turn."""
+_END: Final = "end_turn"
 _PROMPT: Final = "session/prompt"
+_CLAUDE_MESSAGE: Final = "_claude/sdkMessage"
+"""A message of the Claude CLI, of the kind `emitRawSDKMessages` of the row."""
 
 
 async def perform_in_session(agent: AgentRow, task: Task) -> Result:
@@ -55,6 +59,7 @@ class AgentConversation:
         self._tools = AgentTools(task.events, agent.tool_name)
         self._permissions = AgentPermissions(agent, task, self._tools)
         self._preface, self._attached = session.preface, session.attached
+        self._retries = retries_of(config)
 
     async def ask(self, text: str) -> Answer:
         """Send a prompt and wait for the end of the turn.
@@ -82,7 +87,17 @@ class AgentConversation:
         if not answer.text and self._tools.last_denial is not None:  # some agents end a turn like this
             message = f"the agent ended its turn without an answer after a denied tool call: {self._tools.last_denial}"
             raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller")
+        if self._agent.hides and answer.stop_reason == _END:
+            self._tell_what_is_hidden(answer)
         return answer
+
+    def _tell_what_is_hidden(self, answer: Answer) -> None:
+        """Say that the end of an answer may be another than the agent tells. A contract refuses what is cut off."""
+        if not answer.text:
+            message = f"the agent ended its turn without a text, and does not tell whether it was {self._agent.hides}"
+            raise RunFailed(ErrorType.CONTENT_REFUSED, message, origin="model")
+        if self._task.contract is None:
+            self._task.events.warn(f"the agent does not tell whether its answer was {self._agent.hides}")
 
     async def _response_to(self, params: JsonDocument) -> JsonDocument:
         """Return the response to a prompt. If it does not come, the turn is cancelled."""
@@ -114,8 +129,12 @@ class AgentConversation:
         self._tools.close("cancelled", "the turn was cancelled")
 
     async def _take(self, method: str, params: JsonDocument) -> None:
-        if method == "session/update" and params.get("sessionId") == self._session.session_id:
+        if params.get("sessionId") != self._session.session_id:
+            return
+        if method == "session/update":
             self._take_update(as_object(params.get("update")))
+        elif method == _CLAUDE_MESSAGE and self._agent.tells_retries:
+            self._task.events.emit(self._retries.scheduled(as_object(params.get("message")), None))
 
     async def _reply(self, method: str, params: JsonDocument) -> JsonDocument | None:
         if method != "session/request_permission":
@@ -162,13 +181,13 @@ def end_of_turn(response: JsonDocument) -> str:
     """
     match response.get("stopReason"):
         case "end_turn":
-            return "end_turn"
+            return _END
         case "max_tokens":
             return "max_tokens"
         case "refusal":
             raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
         case "max_turn_requests":
-            message = "the turn reached the agent's limit of model requests; raise it in the agent's configuration"
+            message = "the turn needs more answers of the model than limits.max_turns, or the agent's own limit, allows"
             raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
         case "cancelled":
             message = (

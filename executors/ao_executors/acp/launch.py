@@ -1,8 +1,9 @@
 """Build the command line, the environment and the `_meta` of an agent from its row, the configuration and the run.
 
-Placeholders in a row: `{system_prompt}`, `{system_prompt_file}`, `{max_turns}`, `{folder}`, which is removed after the
-run, `{model}`, `{allowed_tools}`, `{additional_folders}`, a setting that the row translates, and the name of a variable
-of the executor. A text with a placeholder that has no value is left out, with its key. `{{` is a brace.
+Placeholders in a row: `{system_prompt}`, `{system_prompt_file}`, `{max_turns}`, `{api_attempts}`, `{folder}`, which is
+removed after the run, `{model}`, `{allowed_tools}`, `{additional_folders}`, a setting that the row translates, and the
+name of a variable of the executor. A text with a placeholder that has no value is left out, with its key. `{{` is a
+brace.
 """
 
 import json
@@ -16,14 +17,17 @@ from typing import Any, Final
 from ao_executors.acp.agent_failures import unfit
 from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import Task
-from ao_executors.core.executor import refused
+from ao_executors.core.executor import refuse_unkept_limits, refused
 from ao_executors.core.foreign_json import merged
 from ao_executors.core.program import find_executable
+from ao_executors.vendors.claude_retries import retries_of
+from ao_executors.vendors.provider_errors import RetryPolicy
 from ao_protocol.errors import ErrorType
 
 _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 _INHERITED: Final = re.compile(r"npm_|NPM_CONFIG_|CLAUDECODE$|CLAUDE_CODE_ENTRYPOINT$")
 """Variables of a program around the executor that change what an agent does: npx, or a Claude CLI that it runs in."""
+_COST_BEFORE: Final = "the agent tells the cost of a session, and not that of the runs before this one"
 _FIRST_MESSAGE: Final = "first_message"
 _TWO_DECIDE: Final = "in a mode of its own the agent decides what needs no question; leave out mode or access"
 
@@ -59,6 +63,8 @@ class Launch:
         config = task.config
         if "mode" in config and "access" in config:
             raise unfit("mode", _TWO_DECIDE)
+        if task.invocation.mode == "resume":
+            refuse_unkept_limits(task.invocation.limits, {"max_cost_usd": _COST_BEFORE})
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
         limits = task.invocation.limits
@@ -66,6 +72,8 @@ class Launch:
         values |= {name: by_value.get(config.get(name)) for name, by_value in agent.translations.items()}
         model = named_with_provider(agent, config.get("model"), os.environ)
         values |= {"folder": str(folder), "max_turns": limits.max_turns, "model": model}
+        retries = retries_of(config) if agent.tells_retries else RetryPolicy.of(config, agent.usual_retries)
+        values["api_attempts"] = retries.cli_retries
         if task.system_prompt and agent.takes("system_prompt"):
             file = folder / "system-prompt.md"
             file.write_text(task.system_prompt, encoding="utf-8", errors="replace")

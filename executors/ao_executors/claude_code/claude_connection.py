@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ao_executors.claude_code.answer_tool import SERVER, AnswerTool, is_offered
-from ao_executors.claude_code.claude_api_errors import UsageLimit, retries_of, type_of_api_error
 from ao_executors.claude_code.claude_arguments import budget_usd, shows_reasoning
 from ao_executors.claude_code.claude_permissions import ClaudePermissions
-from ao_executors.claude_code.claude_process import ClaudeProcess
+from ao_executors.claude_code.claude_process import CLAUDE, ClaudeProcess
 from ao_executors.claude_code.claude_prompt import user_message
 from ao_executors.claude_code.claude_turn import ClaudeMessages, ClaudeTools
 from ao_executors.claude_code.cli_files import SessionLock, shortened
@@ -31,10 +30,13 @@ from ao_executors.claude_code.sdk import (
     UserMessage,
 )
 from ao_executors.claude_code.transport import NAME, ProcessTransport
+from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.conversation import Submissions
 from ao_executors.core.executor import NativeRefused, input_required, refused
 from ao_executors.core.foreign_json import UnreadableMessage, readable
+from ao_executors.vendors.agent_versions import refuse_too_old
+from ao_executors.vendors.claude_retries import retries_of, type_of_api_error
 from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
 from ao_executors.vendors.provider_errors import origin_of
 from ao_protocol.contracts import NativeOutput, Strategy
@@ -263,6 +265,7 @@ class ClaudeConversation:
         async for message in self._client.receive_response():
             match message:
                 case SystemMessage(subtype="init", data=data):
+                    refuse_too_old(CLAUDE.name, data.get("claude_code_version"), CLAUDE.install)
                     self._bind_once(data["session_id"], data.get("model"))
                 case StreamEvent(event=event, parent_tool_use_id=None):
                     self._transcript.stream(event)
@@ -359,7 +362,7 @@ def failure_of_result(result: ResultMessage, api_error: str | None, told: str | 
     elif result.api_error_status is None and (result.result or "").startswith(_UNSENDABLE_KEY):
         error_type = ErrorType.AUTHENTICATION_FAILED
     elif result.terminal_reason == "api_error" or result.api_error_status is not None or api_error == "rate_limit":
-        error_type = type_of_api_error(result.api_error_status, api_error or "")
+        error_type = type_of_api_error(result.api_error_status, api_error or "", f"{result.result} {told}")
     else:
         error_type = ErrorType.INTERNAL_ERROR
     message = result.result or "; ".join(result.errors or ()) or f"the turn ended with {result.subtype}"

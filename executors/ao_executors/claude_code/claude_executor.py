@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from ao_executors import VERSION
 from ao_executors.claude_code.claude_config import CONFIG_SCHEMA, MEDIA_TYPES, SECRETS, SETTINGS
-from ao_executors.core import Executor, RunContext, RunFailed, Task, converse, serve
+from ao_executors.core import Executor, Findings, RunContext, RunFailed, Task, converse, serve
 from ao_executors.core.described import capabilities
 from ao_protocol.errors import ErrorType
 
@@ -82,8 +82,8 @@ def warm_up() -> None:
     import ao_executors.claude_code.claude_connection  # noqa: F401
 
 
-def check() -> list[str]:
-    """Return the problems that prevent a run."""
+def check() -> Findings:
+    """Return the problems that prevent a run, and the program that it starts."""
     from ao_executors.claude_code.claude_process import find_problems
 
     return find_problems()

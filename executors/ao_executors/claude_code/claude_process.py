@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final
 
-from ao_executors.claude_code.claude_api_errors import RETRIES_VARIABLE, retries_of
 from ao_executors.claude_code.claude_arguments import Files, claude_arguments, mcp_config
 from ao_executors.claude_code.claude_config import CLOUDS, CREDENTIALS, SECRETS
 from ao_executors.claude_code.cli_files import LOG_ENVIRONMENT, ApiErrorLog, PrivateText
-from ao_executors.core import RunContext
+from ao_executors.core import Findings, RunContext
 from ao_executors.core.program import Program
 from ao_executors.vendors.agent_cli import AgentCli, credential_problems, home_folder, temporary_folder
+from ao_executors.vendors.claude_retries import RETRIES_VARIABLE, retries_of
 from ao_protocol.wire import JsonObject
 
 CLAUDE: Final = AgentCli(
@@ -47,15 +47,15 @@ _HEADERS: Final = "ANTHROPIC_CUSTOM_HEADERS"
 """The variable with extra headers, one `name: value` a line. The CLI reads it once, at its start."""
 
 
-def find_problems() -> list[str]:
-    """Return one sentence for each missing requirement, with the remedy."""
+def find_problems() -> Findings:
+    """Return what prevents a run, and the program that it starts."""
     if find_spec(CLAUDE.wheel) is None:
-        problems = [f"the Claude Agent SDK is not installed; {CLAUDE.install}"]
+        found = Findings([f"the Claude Agent SDK is not installed; {CLAUDE.install}"])
     else:
-        problems = CLAUDE.problems()
+        found = CLAUDE.findings()
     login = home_folder("CLAUDE_CONFIG_DIR", ".claude") / ".credentials.json"
     remedy = f"set {CREDENTIALS[0]}, or run `claude` once and log in"
-    return problems + credential_problems((*CREDENTIALS, *CLOUDS), remedy, login)
+    return found.and_problems(credential_problems((*CREDENTIALS, *CLOUDS), remedy, login))
 
 
 @asynccontextmanager

@@ -158,6 +158,7 @@ class ClaudeTools:
         """Begin the tool calls in a message."""
         for call in message.content:
             if isinstance(call, ToolUseBlock) and call.name not in _CARRY_ANSWERS:
+                self._in_background.discard(call.id)
                 self._events.start_tool(call.id, call.name, call.input, message.parent_tool_use_id)
 
     def deny(self, denial: Mapping[str, Any]) -> None:
@@ -217,7 +218,7 @@ class ClaudeTools:
             self._events.finish_tool(call_id, status, error=error)
 
     def _finish_denied(self, call_id: str, name: str, remedy: str) -> None:
-        remedy = self._refused.get(call_id, remedy)
+        remedy = self._refused.pop(call_id, remedy)
         self._events.finish_tool(call_id, "denied", error=remedy)
         if self._config.get("on_denied_tool") == "fail":
             message = f"{name} was denied, and on_denied_tool is fail: {remedy}"

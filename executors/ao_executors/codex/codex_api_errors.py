@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ao_executors.core import RunFailed
 from ao_executors.core.foreign_json import as_object, read_json, text_of
-from ao_executors.vendors.provider_errors import RetryPolicy, origin_of, type_of_status
+from ao_executors.vendors.provider_errors import RetryPolicy, origin_of, type_of_error
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import RetryScheduled
 from ao_protocol.framing import NotIJson
@@ -27,16 +27,6 @@ _BY_INFO: Final = {
     "usageLimitExceeded": ErrorType.QUOTA_EXCEEDED,
 }
 """By the name in `codexErrorInfo`."""
-_BY_WORDS: Final = (
-    ("reason: content_filter", ErrorType.CONTENT_REFUSED),
-    ("reason: max_output_tokens", ErrorType.OUTPUT_TRUNCATED),
-    ("context_length_exceeded", ErrorType.CONTEXT_WINDOW_EXCEEDED),
-    ("insufficient_quota", ErrorType.QUOTA_EXCEEDED),
-    ("content_policy_violation", ErrorType.CONTENT_REFUSED),
-    ("stream disconnected before completion", ErrorType.PROVIDER_UNAVAILABLE),
-    ("error sending request", ErrorType.PROVIDER_UNAVAILABLE),
-)
-"""By a part of the message, if the CLI gives neither a name nor a status (seen with 0.163)."""
 _OWN_DELAY_SECONDS: Final = 0.25
 """The CLI's own first delay is 0.2 s, a tenth more or less, and doubles (measured). A longer one is the API's."""
 _MAX_CHARACTERS: Final = 1000
@@ -74,15 +64,9 @@ def failure_of(error: Mapping[str, Any], after: float | None = None) -> RunFaile
     message, info = _shortened(text_of(error["message"])), error.get("codexErrorInfo")
     variant, held = next(iter(info.items())) if isinstance(info, dict) and info else (info, None)
     status = held.get("httpStatusCode") if isinstance(held, dict) else None
-    by_words = next((found for words, found in _BY_WORDS if words in error["message"]), None)
-    if by_words is not None:
-        error_type = by_words
-    elif isinstance(status, int):
-        error_type = type_of_status(status)
-    elif held is not None:  # a connection failed, without an answer
-        error_type = ErrorType.PROVIDER_UNAVAILABLE
-    else:
-        error_type = _BY_INFO.get(str(variant), ErrorType.INTERNAL_ERROR)
+    named = ErrorType.PROVIDER_UNAVAILABLE if held is not None else _BY_INFO.get(str(variant))  # no answer came
+    known = type_of_error(text_of(error["message"]), status if isinstance(status, int) else None, named)
+    error_type = known or ErrorType.INTERNAL_ERROR
     details = {"codex_error": variant, "status": status}
     extra: dict[str, object] = {"details": {name: value for name, value in details.items() if value is not None}}
     if after is not None and error_type in {ErrorType.RATE_LIMITED, ErrorType.PROVIDER_UNAVAILABLE}:

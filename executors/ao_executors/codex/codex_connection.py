@@ -155,8 +155,6 @@ class CodexConnection:
         self.server.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
         task.events.emit(self.bound)
         warn_of_unavailable(task.events, self.unavailable)
-        if task.invocation.limits.max_cost_usd is not None:
-            task.events.warn("limits.max_cost_usd is not kept: the CLI reports tokens and no cost; use max_turns")
         if task.invocation.mode == "resume":
             # The server reports some calls of a resumed thread nowhere, see `CodexTools`.
             task.events.may_have_changed_something = True

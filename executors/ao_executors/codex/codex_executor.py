@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from ao_executors import VERSION
 from ao_executors.codex.codex_config import CONFIG_SCHEMA, MEDIA_TYPES, SECRETS, SETTINGS
-from ao_executors.core import Executor, RunContext, Task, converse, serve
+from ao_executors.core import Executor, Findings, RunContext, Task, converse, serve
 from ao_executors.core.described import capabilities
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def warm_up() -> None:
     import ao_executors.codex.codex_connection  # noqa: F401
 
 
-def check() -> list[str]:
-    """Return the problems that prevent a run."""
+def check() -> Findings:
+    """Return the problems that prevent a run, and the program that it starts."""
     from ao_executors.codex.codex_process import find_problems
 
     return find_problems()
@@ -93,5 +93,6 @@ def main() -> NoReturn:
             connect=connect,
             starts_mcp_servers=True,
             takes_native=takes_native,
+            unkept_limits={"max_cost_usd": "the CLI tells tokens and no cost"},
         )
     )

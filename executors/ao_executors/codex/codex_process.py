@@ -11,10 +11,12 @@ from ao_executors import VERSION
 from ao_executors.codex.codex_api_errors import delay_in
 from ao_executors.codex.codex_arguments import server_arguments, server_environment
 from ao_executors.codex.codex_config import KEYS
-from ao_executors.core import RunContext
+from ao_executors.core import Findings, RunContext
+from ao_executors.core.foreign_json import text_of
 from ao_executors.core.json_rpc import AgentEnded, Patience, Peer, running
 from ao_executors.core.program import Program
 from ao_executors.vendors.agent_cli import AgentCli, credential_problems, home_folder, temporary_folder
+from ao_executors.vendors.agent_versions import refuse_too_old
 from ao_protocol.framing import LineSplitter
 
 CODEX: Final = AgentCli(
@@ -64,10 +66,11 @@ class RetryLog:
         return 0.0
 
 
-def find_problems() -> list[str]:
-    """Return one sentence for each missing requirement, with the remedy."""
+def find_problems() -> Findings:
+    """Return what prevents a run, and the program that it starts."""
     login = home_folder("CODEX_HOME", ".codex") / "auth.json"
-    return CODEX.problems() + credential_problems(KEYS, f"set {KEYS[0]}, or run `codex login` once", login)
+    remedy = f"set {KEYS[0]}, or run `codex login` once"
+    return CODEX.findings().and_problems(credential_problems(KEYS, remedy, login))
 
 
 @asynccontextmanager
@@ -87,11 +90,12 @@ async def started_codex(context: RunContext) -> AsyncIterator[tuple[Peer, RetryL
             async with running(program, "the codex CLI", header={}) as server:
                 client = {"clientInfo": _CLIENT, "capabilities": _CAPABILITIES}
                 try:
-                    await server.call("initialize", client, bool, START)
+                    agent = await server.call("initialize", client, lambda told: text_of(told.get("userAgent")), START)
                 except AgentEnded as error:
                     if start < _MOST_STARTS and _LOST_RACE in error.told:
                         continue
                     raise
+                refuse_too_old(CODEX.name, agent.partition("/")[2].partition(" ")[0], CODEX.install)
                 server.notify("initialized")
                 yield server, log
                 return

@@ -97,6 +97,8 @@ class CodexTools:
         self._denials: dict[str, str] = {}
         self._held: dict[str, tuple[str, object, str | None] | None] = {}
         """The calls that end with the turn of a sub-agent, with what is known about their end."""
+        self._told_by_model: set[str] = set()
+        """The ids of calls that were told as the model's call: if one is told so again, it is another call."""
 
     def deny(self, call_id: str, reason: str) -> None:
         """Note why a call is not allowed; the server reports its end."""
@@ -104,7 +106,8 @@ class CodexTools:
 
     def hold(self, item: Mapping[str, Any], parent: str | None) -> None:
         """Keep the call open that an item is about: a sub-agent works for it. Begin it if it has not begun."""
-        self._start(item["id"], "spawn_agent" if item["kind"] == "started" else "send_message", None, parent)
+        if item["id"] not in self._events.known_tools:
+            self._start(item["id"], "spawn_agent" if item["kind"] == "started" else "send_message", None, parent)
         self._held[item["id"]] = None
 
     def release(self, call_id: str) -> None:
@@ -113,22 +116,28 @@ class CodexTools:
             self._finish(call_id, *(self._held.pop(call_id) or ("completed", None, None)))
 
     def start_item(self, item: Mapping[str, Any], parent: str | None = None) -> None:
-        """Begin the tool call of an item, if it is one."""
-        if item["type"] in _NAMES:
+        """Begin the tool call of an item, if it is one, and not the echo of a call of the model that has begun it."""
+        is_echo = item["id"] in self._told_by_model & self._events.known_tools
+        if item["type"] in _NAMES and not is_echo:
             self._start(item["id"], _name_of(item), _input_of(item), parent)
 
     def start_call(self, raw: Mapping[str, Any], parent: str | None = None) -> None:
         """Begin a call of the model."""
-        if raw["type"] in _CALLS:
+        if raw["type"] not in _CALLS:
+            return
+        call_id, is_another = raw["call_id"], raw["call_id"] in self._told_by_model
+        self._told_by_model.add(call_id)
+        if is_another or call_id not in self._events.known_tools:  # else its item has begun it, and perhaps ended it
             namespace, name = raw.get("namespace"), raw["name"]
             tool_input = _parsed(raw.get("arguments", raw.get("input")))
-            self._start(raw["call_id"], f"{namespace}__{name}" if namespace else name, tool_input, parent)
+            self._start(call_id, f"{namespace}__{name}" if namespace else name, tool_input, parent)
 
     def finish_item(self, item: Mapping[str, Any], parent: str | None = None) -> None:
         """End the tool call of an item, if it is one."""
         if item["type"] not in _NAMES:
             return
-        self.start_item(item, parent)
+        if item["id"] not in self._events.known_tools:
+            self.start_item(item, parent)
         status = _STATUSES.get(item.get("status", "completed"), "completed")
         self._finish(item["id"], status, *_outcome_of(item, status))
 
@@ -154,7 +163,7 @@ class CodexTools:
 
     def _finish(self, call_id: str, status: str, output: object, error: str | None) -> None:
         if status == "denied":
-            error = self._denials.get(call_id, error)
+            error = self._denials.pop(call_id, error)
         if call_id in self._held:
             self._held[call_id] = status, output, error
         else:

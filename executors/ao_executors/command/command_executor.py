@@ -71,4 +71,8 @@ def warm_up() -> None:
 
 def main() -> NoReturn:
     """Run the program `ao-command-exec`."""
-    serve(Executor("command", VERSION, perform, DESCRIPTION, warm_up=warm_up))
+    unkept = {
+        "max_turns": "the program does not tell how often it asks its model",
+        "max_cost_usd": "the program does not tell what it costs",
+    }
+    serve(Executor("command", VERSION, perform, DESCRIPTION, warm_up=warm_up, unkept_limits=unkept))

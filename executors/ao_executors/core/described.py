@@ -105,12 +105,10 @@ STREAMING: Final = flag("Report text while the model writes it; never under an o
 MAX_TURNS: Final = integer("The lower of this and limits.max_turns applies.", minimum=1)
 
 
-def api_retries(also: str = "") -> dict[str, Schema]:
+def api_retries(also: str = "", usual: int = DEFAULT_MAX_API_RETRIES) -> dict[str, Schema]:
     """Return the fields of a `RetryPolicy`. `also` is a sentence about another place that sets the number."""
     return {
-        "max_api_retries": integer(
-            f"Number of retries after transient API errors.{also}", minimum=0, default=DEFAULT_MAX_API_RETRIES
-        ),
+        "max_api_retries": integer(f"Number of retries after transient API errors.{also}", minimum=0, default=usual),
         "max_retry_delay_seconds": number(
             "If the API requests a longer wait, the run ends instead.",
             minimum=0,

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from ao_protocol.errors import ErrorType
@@ -24,6 +25,7 @@ _Fields: TypeAlias = Mapping[str, object]
 
 _MAX_NAMED_CHARACTERS: Final = 500
 _COST_DIGITS: Final = 9
+_CALL_IDS: Final = ("tool_call_id", "parent_tool_call_id")
 _NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 
 
@@ -89,11 +91,13 @@ class Emitter:
         self.open_tools: dict[str, tuple[str, Any]] = {}
         """Name and input of each tool call that has begun and not ended, by its id."""
         self.known_tools: set[str] = set()
-        """The ids of all tool calls of the run."""
+        """The ids of all tool calls of the run, as the events have them."""
         self._write = write
         self._identity = {"session_id": session_id, "run_id": run_id}
         self._now = now
         self._redactor = _redactor_of(tuple(secret for secret in secrets if secret))
+        self._told_ids: dict[str, str] = {}
+        """The id that events have, by the id of a call that an earlier call of the run had, too."""
         self._parents: dict[str, str] = {}
         """The open call of which an open call is part, by the id of the part."""
         self._open_requests: dict[str, None] = {}
@@ -184,7 +188,10 @@ class Emitter:
         self.emit_fields("log", {"level": "warning", "message": message})
 
     def start_tool(self, call_id: str, name: str, tool_input: object = None, parent: str | None = None) -> None:
-        """Write `tool_started`; nothing for a call that has begun before.
+        """Write `tool_started`; nothing for a call that is open.
+
+        Some providers give each answer's calls the same ids. A call with the id of one that has ended has an id of its
+        own in the events, such as `call_1.2`; the executor goes on with the provider's.
 
         Args:
             call_id: The id of the call.
@@ -199,7 +206,10 @@ class Emitter:
         """
         from ao_protocol.events import ToolStarted
 
-        if call_id not in self.known_tools:
+        if call_id not in self.open_tools:
+            if call_id in self.known_tools:
+                numbered = (f"{call_id}.{number}" for number in count(2))
+                self._told_ids[call_id] = next(one for one in numbered if one not in self.known_tools)
             part_of = parent if parent in self.open_tools else None
             fields: Any = {"tool_call_id": call_id, "tool_name": name, "tool_input": tool_input}
             self.emit(ToolStarted(**fields, parent_tool_call_id=part_of))
@@ -278,6 +288,8 @@ class Emitter:
 
     def _write_event(self, event_type: str, fields: _Fields) -> None:
         envelope = {"event_type": event_type, **self._identity, "seq": self.seq + 1, "timestamp": self._now()}
+        given = {name: fields[name] for name in _CALL_IDS if fields.get(name) in self._told_ids}
+        fields = {**fields, **{name: self._told_ids[cast("str", call)] for name, call in given.items()}}
         try:
             line = encode_line({**envelope, **fields})
         except ValueError as error:
@@ -296,7 +308,9 @@ class Emitter:
         if event_type not in _NO_PROGRESS:
             self._retry_at = 0.0
             self.last_progress_seq = self.seq + 1
-        self._remember(event_type, fields)
+        if event_type == "tool_started":
+            self.known_tools.add(str(fields["tool_call_id"]))
+        self._remember(event_type, {**fields, **given})
         self.seq += 1
         self._write(line)
 
@@ -311,7 +325,6 @@ class Emitter:
             case "tool_started":
                 self.may_have_changed_something = True
                 call = str(fields["tool_call_id"])
-                self.known_tools.add(call)
                 self.open_tools[call] = (str(fields["tool_name"]), fields.get("tool_input"))
                 if fields.get("parent_tool_call_id") is not None:
                     self._parents[call] = str(fields["parent_tool_call_id"])

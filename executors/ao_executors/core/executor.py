@@ -5,7 +5,7 @@ Public API; import these names from `ao_executors.core`. This module performs no
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
@@ -18,11 +18,30 @@ if TYPE_CHECKING:  # slow to import, or needed only after run_started
     from ao_protocol.attachments import Attachment
     from ao_protocol.contracts.contract import OutputContract
     from ao_protocol.contracts.enforcement import NativeOutput
-    from ao_protocol.documents import Description, Invocation, InvocationRefused
+    from ao_protocol.documents import Description, Invocation, InvocationRefused, Limits
     from ao_protocol.events import Result
 
 _CANCEL_GRACE_SECONDS: Final = 10.0
 _CLEAN_UP_SHARE: Final = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What `check` has found.
+
+    Args:
+        problems: One sentence for each problem that prevents a run, with the remedy behind a semicolon.
+        programs: The programs that a run starts, as `{"name", "path", "version"}`; the version may be None.
+        remarks: One sentence for each fact that prevents no run, such as a version that nobody has tried.
+    """
+
+    problems: list[str]
+    programs: list[dict[str, str | None]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def and_problems(self, problems: list[str]) -> Self:
+        """Return the findings with further problems."""
+        return replace(self, problems=[*self.problems, *problems])
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +55,8 @@ class Executor:
             `RunFailed`. It is cancelled like an asyncio task, and ends what it started within the grace period.
         description: Further fields of `describe`, in their wire form: `capabilities`, `config_schema`, `secrets`, ….
             `config_schema` is a valid Draft-7 schema: `ao conformance run` checks that, a run does not.
-        check: Returns one sentence for each problem that prevents a run. It costs nothing and runs in its own process.
-            None: no capability `check`.
+        check: Returns `Findings`, or one sentence for each problem that prevents a run. It costs nothing and runs in
+            its own process. None: no capability `check`.
         warm_up: Imports the modules that `perform` needs. It is called if the process starts before its invocation
             arrives, and uses neither network, credentials nor the workspace (SPEC 10).
         connect: Opens a resource that outlives a run. The context is entered before the first `perform`, which finds
@@ -47,17 +66,20 @@ class Executor:
             requires one fails (AOX-052).
         takes_native: Returns whether the provider takes a schema, which `ao_protocol.contracts.native_schema` returned,
             as native output (AOX-177). None: it takes every schema.
+        unkept_limits: `max_turns` or `max_cost_usd`, if the executor cannot keep it, with the reason. A run with such
+            a limit is refused (AOX-044).
     """
 
     name: str
     version: str
     perform: "Perform"
     description: Mapping[str, Any] = field(default_factory=dict)
-    check: Callable[[], list[str]] | None = None
+    check: "Callable[[], Findings | list[str]] | None" = None
     warm_up: Callable[[], None] | None = None
     connect: "Callable[[RunContext], AbstractAsyncContextManager[Connection]] | None" = None
     starts_mcp_servers: bool = False
     takes_native: "Callable[[Mapping[str, Any]], bool] | None" = None
+    unkept_limits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def identity(self) -> dict[str, str]:
@@ -372,6 +394,15 @@ class NativeRefused(RunFailed):  # the situation, as the protocol words it
             origin="caller",
             extra={"details": {"missing": ["output_schema.strategies:native"]}},
         )
+
+
+def refuse_unkept_limits(limits: "Limits", unkept: Mapping[str, str]) -> None:
+    """Raise RunFailed (`unsupported_capability`) if a limit is set that is among `unkept`, which has the reasons."""
+    missing = {name: why for name, why in unkept.items() if getattr(limits, name) is not None}
+    if missing:
+        told = "; ".join(f"limits.{name} cannot be kept: {why}" for name, why in missing.items())
+        message = f"{told}; leave it out, or use an executor that keeps it"
+        raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": [f"limits.{name}" for name in missing]})
 
 
 def as_failure(refusal: "InvocationRefused") -> RunFailed:

@@ -36,7 +36,7 @@ _CHUNK_BYTES: Final = 256 * 1024
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 _MAX_UNANSWERED: Final = 1000
 _TOLD_CHARACTERS: Final = 2000
-_UNKNOWN_METHOD: Final = -32601
+UNKNOWN_METHOD: Final = -32601
 _LAST_WORDS_SECONDS: Final = 1.0
 _EXIT_SECONDS: Final = 2.0
 """How long a program whose stdout has ended may take to exit."""
@@ -280,7 +280,7 @@ class Peer:
         if result is not None:
             self._write({"id": request_id, "result": result})
         else:
-            error = {"code": _UNKNOWN_METHOD, "message": f"{method} is not answered here"}
+            error = {"code": UNKNOWN_METHOD, "message": f"{method} is not answered here"}
             self._write({"id": request_id, "error": error})
 
     def _write(self, message: Mapping[str, object]) -> None:

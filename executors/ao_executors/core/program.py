@@ -1,7 +1,8 @@
 """Programs with pipes, for executors. When the block of a program is left, none of its processes remains.
 
 Public API for executors that start programs: `Program` for one that converses, `ProgramRun` for one that runs to its
-end, `capture`, `lines_of`, `Captured`, `ProgramEnded`, `find_executable`, `not_started` and `MAX_ARGUMENT_BYTES`.
+end, `capture`, `lines_of`, `first_line`, `Captured`, `ProgramEnded`, `find_executable`, `not_started` and
+`MAX_ARGUMENT_BYTES`.
 """
 
 import asyncio
@@ -311,6 +312,21 @@ class ProgramRun:
                 _feed(program, self.stdin or b""),
             )
         return ProgramEnded(code, stdout, stderr)
+
+
+def first_line(argv: Sequence[str], env: Mapping[str, str], timeout_seconds: float) -> str:
+    """Return the first line that a program prints within a time; empty if it prints none or fails.
+
+    Args:
+        argv: The path of the program and its arguments.
+        env: Its whole environment.
+        timeout_seconds: How long it may take.
+    """
+    try:
+        shown = subprocess.run(argv, env=env, capture_output=True, timeout=timeout_seconds, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return next(iter(shown.stdout.decode(errors="replace").splitlines()), "").strip()
 
 
 def find_executable(name: str, folder: Path, kind: str, advice: str) -> str:

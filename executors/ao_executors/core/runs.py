@@ -88,6 +88,7 @@ def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) ->
         return None
     blueprint, folder = document.get("agent_blueprint") or {}, Path(document.get("project_dir") or Path.cwd())
     is_served = blueprint.get("type", "autonomous") in executor.agent_types
+    is_served &= not any((document.get("limits") or {}).get(name) for name in executor.unkept_limits)
     config_schema = executor.description.get("config_schema", {"type": "object"})
     if not is_served or not takes_an_empty_config(config_schema) or not os.path.isdir(folder):  # noqa: PTH112
         return None

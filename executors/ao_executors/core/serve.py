@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from ao_executors.core.executor import Executor, RunFailed, refused
+from ao_executors.core.executor import Executor, Findings, RunFailed, refused
 from ao_executors.core.executor_process import Cancellation, ExecutorProcess, end_descendants, events_for
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ErrorType, ExitCode
@@ -62,8 +62,12 @@ def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoRetur
         case ["describe"]:
             _leave_with(executor.describe().model_dump(mode="json", exclude_none=True), ExitCode.RESULT)
         case ["check"] if executor.check is not None:
-            problems = executor.check()
-            _leave_with({"ok": not problems, "problems": problems}, ExitCode.FAILURE if problems else ExitCode.RESULT)
+            found = executor.check()
+            found = Findings(found) if isinstance(found, list) else found
+            verdict = {"ok": not found.problems, "problems": found.problems}
+            more = {"programs": found.programs, "remarks": found.remarks}
+            verdict |= {name: told for name, told in more.items() if told}
+            _leave_with(verdict, ExitCode.FAILURE if found.problems else ExitCode.RESULT)
         case ["-h" | "--help"]:
             _usage(executor)
             _leave(ExitCode.RESULT)

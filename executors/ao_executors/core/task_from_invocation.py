@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ao_executors.core.emitter import Emitter
-from ao_executors.core.executor import Executor, RunFailed, RunLimits, Task, as_failure
+from ao_executors.core.executor import Executor, RunFailed, RunLimits, Task, as_failure, refuse_unkept_limits
 from ao_executors.core.inputs import Inputs
 from ao_protocol.contracts import (
     JsonFormat,
@@ -62,6 +62,7 @@ def prepare(
         invocation, description = invocation_from_document(given), executor.describe()
         events.max_event_bytes = invocation.limits.max_event_bytes or events.max_event_bytes
         refuse_what_is_not_served(invocation, description)
+        refuse_unkept_limits(invocation.limits, executor.unkept_limits)
         _check_config(invocation.executor_config, description, events)
         if has_parameters:
             refuse_parameters(invocation)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 
-from ao_executors.core import RunContext, RunFailed
+from ao_executors.core import Findings, RunContext, RunFailed
 from ao_executors.core.executor import refused
 from ao_lifeline.removal import remove_tree
 from ao_protocol.errors import ErrorType
@@ -52,13 +52,14 @@ class AgentCli:
             raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
         return Path(found)
 
-    def problems(self) -> list[str]:
-        """Return a sentence if the program is missing."""
+    def findings(self) -> Findings:
+        """Return the path and version of the program, or a sentence if it is missing or too old."""
+        from ao_executors.vendors.agent_versions import examine  # a run does without it
+
         try:
-            self.find()
+            return examine(self.name, self.find(), self.install)
         except RunFailed as missing:
-            return [missing.message]
-        return []
+            return Findings([missing.message])
 
 
 def credential_problems(variables: Iterable[str], remedy: str, login_file: Path | None = None) -> list[str]:

@@ -1,6 +1,11 @@
-"""Errors of a model's provider: their error types, who caused them, and when a run ends instead of a retry."""
+"""Errors of a model's provider: their error types, who caused them, and when a run ends instead of a retry.
 
-from collections.abc import Mapping
+One table for every agent: a provider's words are the same, whoever passes them on. docs/agents.md has what each agent
+makes of them, printed by `tests/real_cli/endings.py`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -30,6 +35,40 @@ CLAUDE_ERRORS: Final = {
     "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
 }
 """By the name that the Claude CLI gives to an error."""
+_WORDS: Final = (
+    ("context_length_exceeded", ErrorType.CONTEXT_WINDOW_EXCEEDED),
+    ("prompt is too long", ErrorType.CONTEXT_WINDOW_EXCEEDED),
+    ("maximum context length", ErrorType.CONTEXT_WINDOW_EXCEEDED),
+    ("exceeds the context window", ErrorType.CONTEXT_WINDOW_EXCEEDED),
+    ("exceed context limit", ErrorType.CONTEXT_WINDOW_EXCEEDED),
+    ("context exceeds model limit", ErrorType.CONTEXT_WINDOW_EXCEEDED),
+    ("exceeds the maximum number of tokens", ErrorType.CONTEXT_WINDOW_EXCEEDED),
+    ("insufficient_quota", ErrorType.QUOTA_EXCEEDED),
+    ("credit balance is too low", ErrorType.QUOTA_EXCEEDED),
+    ("billing_error", ErrorType.QUOTA_EXCEEDED),
+    ("perday", ErrorType.QUOTA_EXCEEDED),
+    ("reason: max_output_tokens", ErrorType.OUTPUT_TRUNCATED),
+    ("reason: content_filter", ErrorType.CONTENT_REFUSED),
+    ("content_policy_violation", ErrorType.CONTENT_REFUSED),
+    ("api key not valid", ErrorType.AUTHENTICATION_FAILED),
+    ("api_key_invalid", ErrorType.AUTHENTICATION_FAILED),
+    ("model_not_found", ErrorType.MODEL_NOT_FOUND),
+    ("is not found for api version", ErrorType.MODEL_NOT_FOUND),
+)
+"""By words that say more than the HTTP status with them, in lower case. The first that is found counts."""
+_WORDS_WITHOUT_STATUS: Final = (
+    *((str(status), kind) for status, kind in _BY_STATUS.items()),
+    *((str(status), ErrorType.PROVIDER_UNAVAILABLE) for status in (500, 502, 503, 504, 529)),
+    ("unauthorized", ErrorType.AUTHENTICATION_FAILED),
+    ("api key", ErrorType.AUTHENTICATION_FAILED),
+    ("x-api-key", ErrorType.AUTHENTICATION_FAILED),
+    ("forbidden", ErrorType.PERMISSION_DENIED),
+    ("rate limit", ErrorType.RATE_LIMITED),
+    ("overloaded", ErrorType.PROVIDER_UNAVAILABLE),
+    ("stream disconnected before completion", ErrorType.PROVIDER_UNAVAILABLE),
+    ("error sending request", ErrorType.PROVIDER_UNAVAILABLE),
+)
+"""By words of an error whose HTTP status is not told; a status may be among them."""
 _ORIGINS: Final = {
     ErrorType.AUTHENTICATION_FAILED: "caller",
     ErrorType.PERMISSION_DENIED: "caller",
@@ -45,6 +84,28 @@ _ORIGINS: Final = {
 def type_of_status(status: int) -> ErrorType:
     """Return the error type for the HTTP status of a provider's answer."""
     return _BY_STATUS.get(status, ErrorType.PROVIDER_UNAVAILABLE if status >= 500 else ErrorType.INTERNAL_ERROR)
+
+
+def type_of_error(text: str, status: int | None = None, named: ErrorType | None = None) -> ErrorType | None:
+    """Return the error type of an error; None if nothing about it is known.
+
+    Args:
+        text: What the provider, or the agent, says.
+        status: The HTTP status of the provider's answer; None if it is not told.
+        named: What the agent's own name of the error means.
+    """
+    by_status = None if status is None else type_of_status(status)
+    return first_found(_WORDS, text) or by_status or named or first_found(_WORDS_WITHOUT_STATUS, text)
+
+
+def first_found(table: Iterable[tuple[str, ErrorType]], text: str) -> ErrorType | None:
+    """Return the error type of the first words in a table, in lower case, that a text has; None if it has none.
+
+    A status is looked for as a whole word.
+    """
+    searched = text.lower()
+    numbers = set(re.findall(r"\b\d{3}\b", searched))
+    return next((kind for words, kind in table if words in (numbers if words.isdigit() else searched)), None)
 
 
 def origin_of(error_type: ErrorType) -> str:

@@ -6,9 +6,9 @@ from math import ceil
 
 import pytest
 
-from ao_executors.claude_code.claude_api_errors import UsageLimit
 from ao_executors.claude_code.claude_process import CLAUDE
 from ao_executors.claude_code.sdk import RateLimitInfo
+from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import RunFailed
 from ao_protocol.errors import ErrorType
 from tests.process.executors.driver import Run

@@ -253,7 +253,7 @@ def test_a_session_is_continued_without_its_replay(tmp_path: Path, traps: tuple[
     ("trap", "error_type"),
     [
         ('refuses:session/resume:{"code": -32002, "message": "Resource not found: it"}', "session_not_found"),
-        ("cannot_resume", "dependency_missing"),
+        ("cannot_resume", "unsupported_capability"),
     ],
     ids=["unknown", "cannot"],
 )

@@ -125,6 +125,36 @@ def test_an_executor_that_is_content_without_a_program_is_given_no_advice_to_get
     assert findings[-1].text.startswith("absent is not on PATH; ")
 
 
+def test_the_program_is_shown_that_a_run_starts_and_not_one_on_path(tmp_path: Path) -> None:
+    told = {"ok": True, "problems": [], "programs": [{"name": "x-cli", "path": "/wheel/x-cli", "version": "0.163.0"}]}
+    for name, printed in {"ao-x-exec": json.dumps({**told, "remarks": ["it is new"]}), "x-cli": "0.171.0"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{printed}'\n")
+        (tmp_path / name).chmod(0o755)
+    needs = description(capabilities={"check": True}, requires_programs=[{"name": "x-cli"}])
+
+    executor = Executor("x", tmp_path / "ao-x-exec")
+    findings = list(examine_executor(executor, needs, {"PATH": f"{tmp_path}:/usr/bin:/bin"}, is_needed=True))
+
+    assert [(one.verdict, one.text) for one in findings[1:]] == [
+        ("ok", "x-cli at /wheel/x-cli: 0.163.0"),
+        ("note", "it is new"),
+        ("ok", "its own check passed"),
+    ]
+
+
+def test_a_program_that_is_asked_for_its_version_writes_into_no_home(tmp_path: Path) -> None:
+    home, program = tmp_path / "home", tmp_path / "x-cli"
+    home.mkdir()
+    program.write_text('#!/bin/sh\necho > "$HOME/projects.json"\necho 1.0\n')
+    program.chmod(0o755)
+    needs = description(requires_programs=[{"name": "x-cli"}])
+
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(home)}
+    findings = list(examine_executor(EXECUTOR, needs, environ, is_needed=True))
+
+    assert (findings[-1].text, list(home.iterdir())) == (f"x-cli at {program}: 1.0", [])
+
+
 def test_a_home_that_cannot_be_made_and_a_containment_that_is_none_are_problems(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 

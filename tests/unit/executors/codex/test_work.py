@@ -107,3 +107,30 @@ async def test_what_a_sub_agent_does_after_its_call_has_ended_is_in_no_event() -
     thread.work.take("item/started", {"item": {"type": "imageView", "id": "call_2", "path": "/a.png"}})
     thread.end_item(type="agentMessage", id="msg_1", text="I am done.")
     assert len(thread.lines) == before
+
+
+CALL = {"type": "function_call", "call_id": "call_1", "name": "exec_command", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "Process exited with code 0"}
+ITEM = {"type": "commandExecution", "id": "call_1", "command": "true", "cwd": "/", "status": "completed"}
+
+
+@pytest.mark.parametrize(
+    "notifications",
+    [
+        [("rawResponseItem/completed", CALL), ("item/started", ITEM), ("item/completed", ITEM)],
+        [("rawResponseItem/completed", CALL), ("item/completed", ITEM), ("rawResponseItem/completed", OUTPUT)],
+        [("rawResponseItem/completed", CALL), ("rawResponseItem/completed", OUTPUT), ("item/started", ITEM)],
+        [("item/started", ITEM), ("item/completed", ITEM)],
+    ],
+    ids=["call and item", "an output after the end", "an item after the end", "a resumed thread"],
+)
+async def test_a_provider_may_give_the_calls_of_each_answer_the_same_id(notifications: list[tuple[str, Any]]) -> None:
+    thread = Thread()
+    for _ in range(3):
+        for method, item in notifications:
+            thread.work.take(method, {"item": item})
+
+    started = [event["tool_call_id"] for event in thread.written("tool_started")]
+    assert started == ["call_1", "call_1.2", "call_1.3"]
+    assert [event["tool_call_id"] for event in thread.written("tool_finished")] == started
+    assert thread.work.call_count == 3

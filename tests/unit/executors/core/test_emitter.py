@@ -269,12 +269,26 @@ def test_a_tool_call_begins_once_and_ends_once_with_what_is_known_of_it(events: 
         events.start_tool("call_1", "Bash", {"command": "ls"})
     for call_id in ("call_0", "call_1", "call_1"):
         events.finish_tool(call_id, "completed", tool_output="a")
-    events.start_tool("call_1", "Bash")
 
     started, finished = written.documents
     assert (started["event_type"], finished["event_type"]) == ("tool_started", "tool_finished")
     assert (finished["tool_name"], finished["tool_input"], finished["tool_output"]) == ("Bash", {"command": "ls"}, "a")
     assert (events.open_tools, events.known_tools) == ({}, {"call_1"})
+
+
+def test_a_call_with_the_id_of_one_that_has_ended_has_an_id_of_its_own(events: Emitter, written: Written) -> None:
+    for call_id in ("call_1", "call_1.2", "call_1"):
+        events.start_tool(call_id, "Bash")
+        events.start_tool("part", "Read", parent=call_id)
+        events.finish_tool(call_id, "completed")
+
+    told = [(event["tool_call_id"], event.get("parent_tool_call_id")) for event in written.documents]
+    assert told == [
+        *[("call_1", None), ("part", "call_1"), ("part", None), ("call_1", None)],
+        *[("call_1.2", None), ("part.2", "call_1.2"), ("part.2", None), ("call_1.2", None)],
+        *[("call_1.3", None), ("part.3", "call_1.3"), ("part.3", None), ("call_1.3", None)],
+    ]
+    assert (events.open_tools, len(events.known_tools)) == ({}, 6)
 
 
 def test_usage_is_the_sum_of_what_is_added(events: Emitter, written: Written) -> None:
