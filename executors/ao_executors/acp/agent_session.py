@@ -17,6 +17,7 @@ from ao_executors.acp.agent_rows import DEFAULT_START_SECONDS, AgentRow
 from ao_executors.acp.launch import Launch
 from ao_executors.acp.mcp_check import usable_servers
 from ao_executors.core import RunFailed, Task
+from ao_executors.core.answer_tool import SERVER, AnswerTool, served_by_program
 from ao_executors.core.conversation import occupy
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in, shown
 from ao_executors.core.json_rpc import AgentRefused, Peer, Take, running
@@ -28,6 +29,8 @@ from ao_protocol.events import Log, SessionBound
 PROTOCOL_VERSION: Final = 1
 """In the draft of version 2 the response to `session/prompt` does not end the turn."""
 _STDERR_BYTES: Final = 16 * 1024
+_CONNECT_SECONDS: Final = 5.0
+"""How long an agent may take to connect to the server of `submit_answer`."""
 _LEAVE_SHARE: Final = 0.1
 _TERMINATE_SHARE: Final = 0.3
 """Parts of the clean-up time: until SIGTERM after the end of stdin, and until SIGKILL after that."""
@@ -48,12 +51,14 @@ class AgentSession:
         session_id: The agent's id of the session.
         preface: The text that precedes the first message; empty if none does.
         attached: The content blocks that precede it.
+        answer_tool: The server of `submit_answer`.
     """
 
     peer: Peer
     session_id: str
     preface: str
     attached: list[dict[str, Any]]
+    answer_tool: AnswerTool
 
 
 @asynccontextmanager
@@ -69,7 +74,8 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
         RunFailed: The agent cannot be started, is not logged in, differs from its row, does not know the session, or
             cannot keep a setting; or an MCP server is not available.
     """
-    async with temporary_folder("ao-acp-") as folder:
+    answer_tool = AnswerTool(task)
+    async with temporary_folder("ao-acp-") as folder, served_by_program(answer_tool) as answering:
         launch = Launch.of(agent, task, Path(folder))
         with ExitStack() as held:
             earlier = earlier_session(task, "the agent")
@@ -78,7 +84,7 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
             async with running(_program(launch, task)) as peer:
                 peer.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
                 peer.take = take
-                opening = _Opening(agent, task, peer)
+                opening = _Opening(agent, task, peer, answering)
                 capabilities = await _initialize(opening)
                 takes = as_object(capabilities.get("promptCapabilities"))
                 attached = await asyncio.to_thread(attached_blocks, agent, task, takes)
@@ -88,7 +94,10 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
                 task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
                 await _set_mode(opening, session_id, state)
                 await _set_effort(opening, session_id, state)
-                yield AgentSession(peer, session_id, launch.preface if earlier is None else "", attached)
+                if answering and not await answer_tool.is_listed_within(_CONNECT_SECONDS):
+                    task.events.warn("the agent has not asked for submit_answer, and its first request may lack it")
+                preface = launch.preface if earlier is None else ""
+                yield AgentSession(peer, session_id, preface, attached, answer_tool)
 
 
 def _program(launch: Launch, task: Task) -> Program:
@@ -112,6 +121,8 @@ class _Opening:
     agent: AgentRow
     task: Task
     peer: Peer
+    answering: list[str]
+    """The command of the server of `submit_answer`; empty: there is none."""
 
     async def ask(self, method: str, params: JsonDocument, *, continues: bool = False) -> JsonDocument:
         """Return the result of a request, empty if it is null. Raises RunFailed for an error or silence."""
@@ -144,6 +155,10 @@ async def _session_of(
     if task.invocation.limits.max_turns is not None and not agent.takes("max_turns"):
         task.events.warn("limits.max_turns is not kept: the protocol does not tell how often the agent asks its model")
     servers = await usable_servers(agent, task, as_object(capabilities.get("mcpCapabilities")))
+    if opening.answering:
+        program, *arguments = opening.answering
+        servers = [server for server in servers if server["name"] != SERVER]
+        servers.append({"name": SERVER, "command": program, "args": arguments, "env": []})
     params: JsonDocument = {"cwd": str(task.project_dir), "mcpServers": servers}
     folders = task.config.get("additional_folders")
     if folders and agent.folders_in_session:

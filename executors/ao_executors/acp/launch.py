@@ -8,7 +8,7 @@ of the executor. A text with a placeholder that has no value is left out, with i
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,14 +16,17 @@ from typing import Any, Final
 from ao_executors.acp.agent_failures import unfit
 from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import Task
+from ao_executors.core.answer_tool import SERVER, is_offered
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import merged
 from ao_executors.core.program import find_executable
+from ao_executors.vendors.mcp_servers import blueprint_servers, plain_name
 from ao_protocol.errors import ErrorType
 
 _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 _INHERITED: Final = re.compile(r"npm_|NPM_CONFIG_|CLAUDECODE$|CLAUDE_CODE_ENTRYPOINT$")
 """Variables of a program around the executor that change what an agent does: npx, or a Claude CLI that it runs in."""
+_NO_MCP_TOOLS: Final = ("external_directory", "doom_loop", "plan_enter", "plan_exit")
 _FIRST_MESSAGE: Final = "first_message"
 _TWO_DECIDE: Final = "in a mode of its own the agent decides what needs no question; leave out mode or access"
 
@@ -62,8 +65,14 @@ class Launch:
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
         limits = task.invocation.limits
-        values |= {name: config.get(name) for name in ("allowed_tools", "additional_folders")}
+        servers = [*map(plain_name, blueprint_servers(task.invocation))]
+        values["additional_folders"] = config.get("additional_folders")
+        values["allowed_tools"] = [*config.get("allowed_tools", ()), *(f"mcp__{name}" for name in servers)] or None
+        values["mcp_servers"] = [*servers, *([SERVER] if is_offered(task) else [])] or None
+        # Claude's CLI would hide the tools of MCP servers until the model searches for them.
+        values["tool_search"] = "false" if values["mcp_servers"] else None
         values |= {name: by_value.get(config.get(name)) for name, by_value in agent.translations.items()}
+        values["mcp_rules"] = _rules_of(servers, values.get("access"))
         model = named_with_provider(agent, config.get("model"), os.environ)
         values |= {"folder": str(folder), "max_turns": limits.max_turns, "model": model}
         if task.system_prompt and agent.takes("system_prompt"):
@@ -79,6 +88,15 @@ class Launch:
         meta = merged(filled(agent.meta, values) or {}, config.get("session_meta") or {})
         argv = [find_executable(command[0], task.project_dir, "agent", agent.install_hint), *command[1:]]
         return cls(argv, env | config.get("env", {}), meta or None, preface)
+
+
+def _rules_of(servers: Iterable[str], usual: object) -> dict[str, object] | None:
+    """Return the rules by which OpenCode asks nobody about the tools of MCP servers; None without servers.
+
+    Its own permissions that look like tools of a server keep the `usual` rule.
+    """
+    rules = {f"{name}_*": "allow" for name in servers}
+    return {**rules, **{own: usual for own in _NO_MCP_TOOLS if f"{own.partition('_')[0]}_*" in rules}} or None
 
 
 def _preface(agent: AgentRow, task: Task) -> str:

@@ -5,7 +5,7 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +18,8 @@ from ao_executors.codex.codex_process import START, RetryLog
 from ao_executors.codex.codex_turn import CodexMessages, CodexTools, CodexWork
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.core import Answer, RunContext, RunFailed, Task
+from ao_executors.core.answer_tool import SERVER, AnswerTool, is_offered, served_by_program
+from ao_executors.core.conversation import Submissions
 from ao_executors.core.executor import lowest, refused
 from ao_executors.core.foreign_json import JsonDocument, UnreadableMessage, readable, shown, text_of
 from ao_executors.core.json_rpc import AgentRefused, Peer
@@ -46,12 +48,13 @@ async def connection(context: RunContext, server: Peer, log: RetryLog) -> AsyncI
     Raises:
         RunFailed: The CLI ended, does not know the session, or a required MCP server is not available.
     """
-    early = _Early()
+    early, answer_tool = _Early(), AnswerTool(context)
     server.take, server.reply = early.take, deny
     configured = await server.call("config/read", {}, lambda told: [*(told["config"].get("mcp_servers") or {})], START)
-    bound = await _open_thread(context, server, configured)
-    unavailable = await _unavailable_servers(context, server, early)
-    yield CodexConnection(server, log, bound, unavailable, early)
+    async with served_by_program(answer_tool) as answering:
+        bound = await _open_thread(context, server, thread_parameters(context, configured, answering))
+        unavailable = await _unavailable_servers(context, server, early)
+        yield CodexConnection(server, log, bound, unavailable, early, answer_tool)
 
 
 @dataclass
@@ -72,8 +75,7 @@ class _Early:
             self.faults[params["name"]] = None if is_ready else text_of(params.get("error") or params["status"])
 
 
-async def _open_thread(context: RunContext, server: Peer, configured: Iterable[str]) -> SessionBound:
-    parameters = thread_parameters(context, configured)
+async def _open_thread(context: RunContext, server: Peer, parameters: JsonDocument) -> SessionBound:
     session = earlier_session(context, "the CLI")
     if session is None:
         return await _bound(context, server, "thread/start", parameters | {"experimentalRawEvents": True})
@@ -123,7 +125,8 @@ async def _unavailable_servers(context: RunContext, server: Peer, early: _Early)
     wanted = blueprint_servers(context.invocation)
     with suppress(TimeoutError):
         async with asyncio.timeout(MCP_SECONDS + 5):
-            await server.serve_until(lambda: wanted.keys() <= early.faults.keys())
+            waited = {*wanted, *([SERVER] if is_offered(context) else [])}
+            await server.serve_until(lambda: waited <= early.faults.keys())
     return unavailable_servers(wanted, {name: early.faults.get(name, "did not start in time") for name in wanted})
 
 
@@ -137,6 +140,7 @@ class CodexConnection:
     unavailable: dict[str, str]
     """The MCP servers without which runs continue, and why they are not available."""
     early: _Early
+    answer_tool: AnswerTool
     is_lost: bool = False
     """True if a turn did not stop after an interrupt."""
 
@@ -167,6 +171,7 @@ class CodexConnection:
                 yield codex
             finally:
                 self.server.take, self.server.reply = self.early.take, deny
+                self.answer_tool.submissions = None
                 if task.limits.takes_turns and self.is_alive:
                     await self._end_work(codex.agents)
 
@@ -256,6 +261,10 @@ class CodexConversation:
         with readable(self._server.name, "turn/completed", self._turn):
             return self._end_turn(self._turn or {})
 
+    def offer_tool(self, submissions: Submissions) -> None:
+        """Let the calls of `submit_answer` be judged, as long as the conversation lasts."""
+        self._connection.answer_tool.submissions = submissions
+
     def _native_schema(self) -> dict[str, Any] | None:
         contract = self._task.contract
         if contract is None or not self._is_native or not isinstance(contract.format, JsonFormat):
@@ -294,6 +303,7 @@ class CodexConversation:
                 self._count_answer()
         elif not self._is_interrupted:
             await self._take_event(self._work, method, params)
+            self._connection.answer_tool.raise_failure()
 
     async def _take_of_agent(self, agent: _SubAgent, method: str, params: JsonDocument, turn_id: str | None) -> None:
         """Take a notification of a sub-agent's thread."""

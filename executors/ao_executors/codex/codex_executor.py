@@ -19,7 +19,7 @@ DESCRIPTION: Final = {
     "agent_types": ["autonomous"],
     "capabilities": capabilities(
         *("resume", "multi_turn", "prepare", "cancel", "check", "streaming", "input"),
-        strategies=("prompt", "extract", "native"),
+        strategies=("prompt", "extract", "native", "tool"),
         media_types=MEDIA_TYPES,
     ),
     "config_schema": CONFIG_SCHEMA,
