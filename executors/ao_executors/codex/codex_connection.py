@@ -5,7 +5,7 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,7 +18,7 @@ from ao_executors.codex.codex_process import START, RetryLog
 from ao_executors.codex.codex_turn import CodexMessages, CodexTools, CodexWork
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.core import Answer, RunContext, RunFailed, Task
-from ao_executors.core.answer_tool import SERVER, AnswerTool, is_offered, served_by_program
+from ao_executors.core.answer_tool import AnswerTool
 from ao_executors.core.conversation import Submissions
 from ao_executors.core.executor import lowest, refused
 from ao_executors.core.foreign_json import JsonDocument, UnreadableMessage, readable, shown, text_of
@@ -51,10 +51,9 @@ async def connection(context: RunContext, server: Peer, log: RetryLog) -> AsyncI
     early, answer_tool = _Early(), AnswerTool(context)
     server.take, server.reply = early.take, deny
     configured = await server.call("config/read", {}, lambda told: [*(told["config"].get("mcp_servers") or {})], START)
-    async with served_by_program(answer_tool) as answering:
-        bound = await _open_thread(context, server, thread_parameters(context, configured, answering))
-        unavailable = await _unavailable_servers(context, server, early)
-        yield CodexConnection(server, log, bound, unavailable, early, answer_tool)
+    bound = await _open_thread(context, server, configured, answer_tool)
+    unavailable = await _unavailable_servers(context, server, early)
+    yield CodexConnection(server, log, bound, unavailable, early, answer_tool)
 
 
 @dataclass
@@ -75,10 +74,15 @@ class _Early:
             self.faults[params["name"]] = None if is_ready else text_of(params.get("error") or params["status"])
 
 
-async def _open_thread(context: RunContext, server: Peer, parameters: JsonDocument) -> SessionBound:
+async def _open_thread(
+    context: RunContext, server: Peer, configured: Iterable[str], answer_tool: AnswerTool
+) -> SessionBound:
+    parameters = thread_parameters(context, configured)
     session = earlier_session(context, "the CLI")
     if session is None:
-        return await _bound(context, server, "thread/start", parameters | {"experimentalRawEvents": True})
+        tools = [{"type": "function", **answer_tool.definition}] if answer_tool.is_offered else None
+        more = {"experimentalRawEvents": True, "dynamicTools": tools}  # a thread keeps its tools when it is resumed
+        return await _bound(context, server, "thread/start", parameters | more)
     return await _bound(context, server, "thread/resume", parameters | {"threadId": session, "excludeTurns": True})
 
 
@@ -125,8 +129,7 @@ async def _unavailable_servers(context: RunContext, server: Peer, early: _Early)
     wanted = blueprint_servers(context.invocation)
     with suppress(TimeoutError):
         async with asyncio.timeout(MCP_SECONDS + 5):
-            waited = {*wanted, *([SERVER] if is_offered(context) else [])}
-            await server.serve_until(lambda: waited <= early.faults.keys())
+            await server.serve_until(lambda: wanted.keys() <= early.faults.keys())
     return unavailable_servers(wanted, {name: early.faults.get(name, "did not start in time") for name in wanted})
 
 
@@ -166,7 +169,7 @@ class CodexConnection:
             task.events.may_have_changed_something = True
         async with attached_images(task.attachments) as images:
             codex = CodexConversation(self, task, images)
-            self.server.take, self.server.reply = codex.take, codex.approvals
+            self.server.take, self.server.reply = codex.take, codex.reply
             try:
                 yield codex
             finally:
@@ -213,7 +216,7 @@ class CodexConversation:
         self._connection = connection
         self._server = connection.server
         self._task = task
-        self._tools = CodexTools(task.events)
+        self._tools = CodexTools(task.events, submits=connection.answer_tool.is_offered)
         self.approvals = Approvals(task.inputs, self._tools.deny, task.config)
         self.agents: dict[str, _SubAgent] = {}
         self._retries = CodexRetries.of(task.config)
@@ -264,6 +267,14 @@ class CodexConversation:
     def offer_tool(self, submissions: Submissions) -> None:
         """Let the calls of `submit_answer` be judged, as long as the conversation lasts."""
         self._connection.answer_tool.submissions = submissions
+
+    async def reply(self, method: str, params: JsonDocument) -> JsonDocument | None:
+        """Return the answer to a request of the server; None for an unknown method."""
+        if method != "item/tool/call":
+            return await self.approvals(method, params)
+        is_part = params["threadId"] != self._connection.bound.executor_session_id
+        text, is_error = self._connection.answer_tool.call(params["arguments"], is_part=is_part)
+        return {"success": not is_error, "contentItems": [{"type": "inputText", "text": text}]}
 
     def _native_schema(self) -> dict[str, Any] | None:
         contract = self._task.contract

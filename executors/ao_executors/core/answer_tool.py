@@ -58,6 +58,17 @@ class AnswerTool:
         """Whether the agent has the tool."""
         return self._schema is not None
 
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The tool as MCP describes it."""
+        return {"name": TOOL, "description": _DESCRIPTION, "inputSchema": self._schema}
+
+    def call(self, given: Any, *, is_part: bool) -> tuple[str, bool]:  # noqa: ANN401  # any JSON
+        """Judge a call with the input `given`. Return the text for the model, and whether it is an error."""
+        if self.submissions is None:
+            return "No answer is expected by this tool. Answer with your text.", True
+        return (_NOT_THE_AGENT, True) if is_part else self.submissions.submit(given)
+
     async def is_listed_within(self, seconds: float) -> bool:
         """Wait until the agent has asked for the tool. Some do so beside their first request to the model."""
         with suppress(TimeoutError):
@@ -81,12 +92,10 @@ class AnswerTool:
                 return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
             case {"method": "tools/list"} if self._schema is not None:
                 self._listed.set()
-                tool = {"name": TOOL, "description": _DESCRIPTION, "inputSchema": self._schema}
-                return {"result": {"tools": [tool]}}
-            case {"method": "tools/call", "params": {"name": "submit_answer", **call}} if self.submissions is not None:
-                given: Any = call.get("arguments", {})
+                return {"result": {"tools": [self.definition]}}
+            case {"method": "tools/call", "params": {"name": "submit_answer", **call}}:
                 is_part = self.is_part(as_object(call.get("_meta")))
-                text, is_error = (_NOT_THE_AGENT, True) if is_part else self.submissions.submit(given)
+                text, is_error = self.call(call.get("arguments", {}), is_part=is_part)
                 return {"result": {"content": [{"type": "text", "text": text}], "isError": is_error}}
             case {"method": str(method)} if method.startswith("notifications/") or method == "ping":
                 return {"result": {}}
