@@ -48,6 +48,8 @@ class AgentRow:
         resumes: Whether an earlier session can be continued in a new process.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
         errors: Error types by a text in an error, in lower case, of the agent; the first that is found counts.
+        server_status: A method with the `discoveryState` of MCP servers, for an agent that asks its model before it has
+            connected to them.
         expands_variables: Whether it expands `${NAME}` in texts of MCP servers, as the Claude CLI does.
         unknown_session: Texts, in lower case, of an error for a session that the agent does not know.
     """
@@ -76,6 +78,7 @@ class AgentRow:
     resumes: bool = False
     counts_turns: bool = False
     errors: Mapping[str, ErrorType] = field(default_factory=dict)
+    server_status: str = ""
     expands_variables: bool = False
     unknown_session: tuple[str, ...] = ("resource not found", "session not found", "unknown session")
 
@@ -299,6 +302,7 @@ QWEN: Final = AgentRow(
     },
     resumes=True,
     counts_turns=True,
+    server_status="qwen/status/session/resources",
     errors=_HTTP_ERRORS,
 )
 

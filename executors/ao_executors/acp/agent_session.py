@@ -5,7 +5,7 @@ Leaving the block of `opened_session` ends the agent and everything that it has 
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,14 +23,17 @@ from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in, 
 from ao_executors.core.json_rpc import AgentRefused, Peer, Take, running
 from ao_executors.core.program import Program
 from ao_executors.vendors.agent_cli import earlier_session, temporary_folder
+from ao_executors.vendors.mcp_servers import blueprint_servers
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound
 
 PROTOCOL_VERSION: Final = 1
 """In the draft of version 2 the response to `session/prompt` does not end the turn."""
 _STDERR_BYTES: Final = 16 * 1024
-_CONNECT_SECONDS: Final = 5.0
-"""How long an agent may take to connect to the server of `submit_answer`."""
+_LIST_SECONDS: Final = 5.0
+"""How long an agent may take to ask for `submit_answer`."""
+_CONNECT_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.05
 _LEAVE_SHARE: Final = 0.1
 _TERMINATE_SHARE: Final = 0.3
 """Parts of the clean-up time: until SIGTERM after the end of stdin, and until SIGKILL after that."""
@@ -94,7 +97,8 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
                 task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
                 await _set_mode(opening, session_id, state)
                 await _set_effort(opening, session_id, state)
-                if answering and not await answer_tool.is_listed_within(_CONNECT_SECONDS):
+                await _wait_for_servers(opening, session_id)
+                if answering and not await answer_tool.is_listed_within(_LIST_SECONDS):
                     task.events.warn("the agent has not asked for submit_answer, and its first request may lack it")
                 preface = launch.preface if earlier is None else ""
                 yield AgentSession(peer, session_id, preface, attached, answer_tool)
@@ -181,6 +185,23 @@ async def _session_of(
         session_id = earlier
         state = await opening.ask(continuing, {**params, "sessionId": earlier}, continues=True)
     return session_id, state
+
+
+async def _wait_for_servers(opening: _Opening, session_id: str) -> None:
+    """Wait until the agent has tried to connect to its MCP servers, if it tells that."""
+    method = opening.agent.server_status
+    if not method or not (blueprint_servers(opening.task.invocation) or opening.answering):
+        return
+    with suppress(AgentRefused, TimeoutError):  # an older version does not know the method
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            while True:
+                if not await opening.peer.call(method, {"sessionId": session_id}, _is_connecting):
+                    break
+                await asyncio.sleep(_POLL_SECONDS)
+
+
+def _is_connecting(told: JsonDocument) -> bool:
+    return as_object(told.get("mcp")).get("discoveryState") == "in_progress"
 
 
 def _method_to_continue(capabilities: JsonDocument) -> str | None:

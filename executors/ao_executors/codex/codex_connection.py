@@ -6,7 +6,7 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from ao_executors.codex.codex_process import START, RetryLog
 from ao_executors.codex.codex_turn import CodexMessages, CodexTools, CodexWork
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.core import Answer, RunContext, RunFailed, Task
-from ao_executors.core.answer_tool import AnswerTool
+from ao_executors.core.answer_tool import SERVER, AnswerTool, is_offered, served_by_program
 from ao_executors.core.conversation import Submissions
 from ao_executors.core.executor import lowest, refused
 from ao_executors.core.foreign_json import JsonDocument, UnreadableMessage, readable, shown, text_of
@@ -51,9 +51,10 @@ async def connection(context: RunContext, server: Peer, log: RetryLog) -> AsyncI
     early, answer_tool = _Early(), AnswerTool(context)
     server.take, server.reply = early.take, deny
     configured = await server.call("config/read", {}, lambda told: [*(told["config"].get("mcp_servers") or {})], START)
-    bound = await _open_thread(context, server, configured, answer_tool)
-    unavailable = await _unavailable_servers(context, server, early)
-    yield CodexConnection(server, log, bound, unavailable, early, answer_tool)
+    async with AsyncExitStack() as held:
+        bound = await _open_thread(context, server, configured, answer_tool, held)
+        unavailable = await _unavailable_servers(context, server, early)
+        yield CodexConnection(server, log, bound, unavailable, early, answer_tool)
 
 
 @dataclass
@@ -75,14 +76,16 @@ class _Early:
 
 
 async def _open_thread(
-    context: RunContext, server: Peer, configured: Iterable[str], answer_tool: AnswerTool
+    context: RunContext, server: Peer, configured: Iterable[str], answer_tool: AnswerTool, held: AsyncExitStack
 ) -> SessionBound:
-    parameters = thread_parameters(context, configured)
+    """Start or resume a thread. A thread keeps the tools of its start, so that a resume brings one by an MCP server."""
     session = earlier_session(context, "the CLI")
     if session is None:
         tools = [{"type": "function", **answer_tool.definition}] if answer_tool.is_offered else None
-        more = {"experimentalRawEvents": True, "dynamicTools": tools}  # a thread keeps its tools when it is resumed
-        return await _bound(context, server, "thread/start", parameters | more)
+        more = {"experimentalRawEvents": True, "dynamicTools": tools}
+        return await _bound(context, server, "thread/start", thread_parameters(context, configured) | more)
+    answering = await held.enter_async_context(served_by_program(answer_tool))
+    parameters = thread_parameters(context, configured, answering)
     return await _bound(context, server, "thread/resume", parameters | {"threadId": session, "excludeTurns": True})
 
 
@@ -127,9 +130,10 @@ async def _unavailable_servers(context: RunContext, server: Peer, early: _Early)
         RunFailed: A required server is unavailable (`mcp_server_unavailable`); `details.servers` has the reasons.
     """
     wanted = blueprint_servers(context.invocation)
+    waited = {*wanted, *([SERVER] if is_offered(context) and context.invocation.mode == "resume" else [])}
     with suppress(TimeoutError):
         async with asyncio.timeout(MCP_SECONDS + 5):
-            await server.serve_until(lambda: wanted.keys() <= early.faults.keys())
+            await server.serve_until(lambda: waited <= early.faults.keys())
     return unavailable_servers(wanted, {name: early.faults.get(name, "did not start in time") for name in wanted})
 
 

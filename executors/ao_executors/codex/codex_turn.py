@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ao_executors.core import Answer, Emitter
-from ao_executors.core.answer_tool import TOOL
+from ao_executors.core.answer_tool import SERVER, TOOL
 from ao_executors.core.foreign_json import JsonDocument, read_json, text_of
 from ao_executors.core.message_stream import TurnMessages
 from ao_protocol.contracts import NativeOutput
@@ -119,8 +119,9 @@ class CodexTools:
     def submits(self, told: Mapping[str, Any]) -> bool:
         """Return whether an item, a call of the model or its output is about a call that submits the answer."""
         call_id = told.get("call_id") or told.get("id")
-        is_call = told["type"] in _CALLS or told["type"] == "dynamicToolCall"
-        if is_call and self._has_answer_tool and TOOL in (told.get("name"), told.get("tool")):
+        is_call = told["type"] in {*_CALLS, "dynamicToolCall", "mcpToolCall"}
+        is_its = TOOL in (told.get("name"), told.get("tool")) and told.get("server") in (None, SERVER)
+        if is_call and is_its and self._has_answer_tool and told.get("namespace") in (None, f"mcp__{SERVER}"):
             self._submissions.add(call_id)
         return call_id in self._submissions
 
