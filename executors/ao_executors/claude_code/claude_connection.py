@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.claude_code.answer_tool import ClaudeAnswerTool
+from ao_executors.claude_code.claude_answer_tool import ClaudeAnswerTool
 from ao_executors.claude_code.claude_api_errors import UsageLimit, retries_of, type_of_api_error
 from ao_executors.claude_code.claude_arguments import budget_usd, shows_reasoning
 from ao_executors.claude_code.claude_permissions import ClaudePermissions

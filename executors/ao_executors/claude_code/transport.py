@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from ao_executors.claude_code.answer_tool import ClaudeAnswerTool
+from ao_executors.claude_code.claude_answer_tool import ClaudeAnswerTool
 from ao_executors.claude_code.claude_process import ClaudeProcess
 from ao_executors.claude_code.sdk import ProcessError, Transport
 from ao_executors.core.foreign_json import JsonDocument, MessageLines, UnreadableMessage, as_object, readable, shown
