@@ -315,7 +315,7 @@ class OpenAIResponses(_OpenAI):
             messages=join_by_role(_read_item(item) for item in items if not _is_system(item)),
             tools=[
                 tool_definition(tool.get("name") or tool.get("type"), tool.get("description"), tool.get("parameters"))
-                for tool in _offered_tools(fields)
+                for tool in _tools_by_whole_name(fields)
             ],
             response_schema=read_object(read_object(fields.get("text")).get("format")).get("schema"),
         )
@@ -443,6 +443,14 @@ def _offered_tools(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         for item in read_objects(items):
             if item.get("type") == "additional_tools":
                 yield from read_objects(item.get("tools"))
+
+
+def _tools_by_whole_name(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the tools of a request, and behind a namespace `a` its tools: `a__b` for `b`."""
+    for tool in _offered_tools(fields):
+        yield tool
+        for inner in read_objects(tool.get("tools")):
+            yield {**inner, "name": f"{tool.get('name')}__{inner.get('name')}"}
 
 
 def _called(given: GivenAnswer, name: str) -> JsonObject:

@@ -55,7 +55,8 @@ def description_of(agent: AgentRow) -> dict[str, object]:
     """Return the fields of `describe` for a row. They depend on nothing else: no agent is started."""
     varying = {"resume": agent.resumes, "check": agent.is_known}
     declared = ["cancel", "input", "streaming", *(name for name, has_it in varying.items() if has_it)]
-    strategies = ["system_prompt", "prompt", "extract"] if agent.takes("system_prompt") else ["prompt", "extract"]
+    strategies = ["prompt", "extract", "tool"]
+    strategies = ["system_prompt", *strategies] if agent.takes("system_prompt") else strategies
     return {
         "capabilities": capabilities(*declared, strategies=strategies, media_types=agent.media_types),
         "config_schema": fields(_properties(agent), agent.required),

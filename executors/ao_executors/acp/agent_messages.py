@@ -71,6 +71,12 @@ class AgentMessages(TurnMessages):
         if parent is None:
             self.begin_message()
 
+    def forget_message(self) -> None:
+        """Forget the message before, of the agent."""
+        self._end_reasoning(None)
+        self._begun.pop((None, False), None)
+        self._message_id, self._text, self._unsaid = "", "", ""
+
     def end_parts(self) -> None:
         """Write the messages in tool calls, which are about to end."""
         for parent in {parent for parent, _ in self._begun if parent is not None}:

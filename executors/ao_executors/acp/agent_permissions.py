@@ -6,8 +6,10 @@ from typing import Final, Literal
 from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.acp.agent_tools import AgentTools, ToolCall
 from ao_executors.core import InputOption, InputRequest, Task
+from ao_executors.core.answer_tool import SERVER, is_offered
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in
 from ao_executors.core.inputs import denial_of
+from ao_executors.vendors.mcp_servers import blueprint_servers, plain_name
 
 CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 """The answer to a request of a turn that is cancelled, and a denial of a request without an option to reject."""
@@ -35,6 +37,7 @@ class AgentPermissions:
         self._access = task.config.get("access", "read") if "access" in agent.kept else None
         folders = [task.project_dir, *task.config.get("additional_folders", ())]
         self._folders = [Path(folder).resolve() for folder in folders]
+        self._servers = [*map(plain_name, blueprint_servers(task.invocation)), *([SERVER] if is_offered(task) else [])]
         self._inputs = task.inputs
         self._tools = tools
         self._count = 0
@@ -47,7 +50,9 @@ class AgentPermissions:
         if self.is_cancelled:
             return CANCELLED
         options, reason = _options_of(params), _DENIED if self._access is None else _NOBODY_ASKED
-        if self._needs_no_question(call):
+        if self._tools.submits(call) and self._tools.is_part(call.call_id):
+            chosen, reason = None, "only the agent of the run submits its answer"
+        elif self._needs_no_question(call):
             chosen, reason = _first(options, "allow"), "the agent offered no option to allow it"
         elif self._inputs.is_open:
             chosen, reason = await self._asked(call, options)
@@ -61,10 +66,20 @@ class AgentPermissions:
     def _needs_no_question(self, call: ToolCall) -> bool:
         if self._access == "all" or call.name in self._config.get("allowed_tools", ()):
             return True
+        if self._is_of_blueprint(call):
+            return True
         kind = str(call.known.get("kind"))
         places = [place.get("path") for place in objects_in(call.known.get("locations"))]
         is_covered = kind in _KINDS_OF_TOOLS.get(str(self._access), ())
         return is_covered and bool(places or kind in _READING) and all(map(self._is_inside, places))
+
+    def _is_of_blueprint(self, call: ToolCall) -> bool:
+        """Return whether the tool is of an MCP server of the blueprint, or submits the answer, by its name.
+
+        A title does not count: a model chooses those of commands.
+        """
+        names = (f"mcp__{name}__" for name in self._servers)
+        return (call.told_name or "").startswith(tuple(names))
 
     def _is_inside(self, place: object) -> bool:
         path = (self._folders[0] / str(place)).resolve()

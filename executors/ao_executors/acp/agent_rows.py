@@ -45,6 +45,7 @@ class AgentRow:
         meta: `_meta` of `session/new`, `session/resume` and `session/load`.
         mode: The session mode in which the agent asks for permission; None: the agent begins in it.
         tool_name: A field of the first update of a tool call, and a pattern with the tool's own name in it.
+        answer_tool: The own name of `submit_answer`.
         resumes: Whether an earlier session can be continued in a new process.
         tells_cost: Whether it tells the cost of a session, by which `limits.max_cost_usd` is kept.
         tells_retries: Whether it tells each retry of the Claude CLI.
@@ -53,6 +54,8 @@ class AgentRow:
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
         errors: Error types by a text of the agent's own, in lower case; the first that is found counts, before the
             words that all providers and agents have in common.
+        server_status: A method with the `discoveryState` of MCP servers, for an agent that asks its model before it has
+            connected to them.
         expands_variables: Whether it expands `${NAME}` in texts of MCP servers, as the Claude CLI does.
         unknown_session: Texts, in lower case, of an error for a session that the agent does not know.
     """
@@ -77,6 +80,7 @@ class AgentRow:
     meta: Mapping[str, Any] = field(default_factory=dict)
     mode: str | None = None
     tool_name: tuple[str, str] = ("name", "(.+)")
+    answer_tool: str = "mcp__ao_answer__submit_answer"
     resumes: bool = False
     tells_cost: bool = False
     tells_retries: bool = False
@@ -84,6 +88,7 @@ class AgentRow:
     hides: str = ""
     counts_turns: bool = False
     errors: Mapping[str, ErrorType] = field(default_factory=dict)
+    server_status: str = ""
     expands_variables: bool = False
     unknown_session: tuple[str, ...] = ("resource not found", "session not found", "unknown session")
 
@@ -135,6 +140,7 @@ CLAUDE: Final = AgentRow(
         "CLAUDE_CODE_MAX_RETRIES": "{api_attempts}",
         "CLAUDE_CODE_THINKING_DISPLAY": "{show_reasoning}",  # without it, models write no text of it
         "CLAUDE_CODE_TMPDIR": "{folder}",
+        "ENABLE_TOOL_SEARCH": "{tool_search}",
         # The text in this file precedes every command of the Bash tool, which inherits the CLI's environment.
         "CLAUDE_ENV_FILE": {"file": f"unset {' '.join(_CLAUDE_CREDENTIALS)} ANTHROPIC_CUSTOM_HEADERS\n"},
         "NO_BROWSER": "1",
@@ -206,7 +212,8 @@ GEMINI: Final = AgentRow(
     translations={"reasoning_effort": _GEMINI_EFFORTS},
     media_types=("image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain", "audio/wav"),
     inlines_files=True,
-    tool_name=("toolCallId", r"(.+?)(?:__|-\d+-\d+$)"),
+    tool_name=("toolCallId", r"(.+)(?:__|-\d+-\d+$)"),
+    answer_tool="mcp_ao_answer_submit_answer",
     credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     settings=(
         *("GEMINI_MODEL", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION"),
@@ -223,6 +230,7 @@ GEMINI: Final = AgentRow(
                     # By default it asks another model, before each answer, which model is to answer.
                     "model": {"name": "pro", "maxSessionTurns": "{max_turns}"},
                     "context": {"includeDirectories": "{additional_folders}"},
+                    "mcp": {"allowed": "{mcp_servers}"},  # their tools need no question
                     "modelConfigs": {"customOverrides": "{reasoning_effort}"},
                 }
             }
@@ -253,6 +261,7 @@ OPENCODE: Final = AgentRow(
     translations={"access": {None: "ask", "read": "ask", "edit": "ask", "all": "allow"}},
     media_types=_IMAGES_AND_PDF,
     tool_name=("title", "(.+)"),
+    answer_tool="ao_answer_submit_answer",
     required=("model",),  # its own choice is a model of opencode.ai, whatever keys it has
     credentials=tuple(_OPENCODE_PROVIDERS),
     needs_one_credential=False,  # each belongs to a provider, and the model names the provider
@@ -265,15 +274,20 @@ OPENCODE: Final = AgentRow(
             "share": "disabled",
             "model": "{model}",
             "small_model": "{model}",
-            "permission": "{access}",
+            "permission": {"*": "{access}", "ao_answer_*": "deny"},  # a sub-agent submits no answer
             "default_agent": "ao",
             "agent": {
-                "ao": {"mode": "primary", "prompt": "{{file:{system_prompt_file}}}"},
+                "ao": {
+                    "mode": "primary",
+                    "prompt": "{{file:{system_prompt_file}}}",
+                    "permission": {"ao_answer_submit_answer": "allow"},
+                },
                 "title": {"disable": True},
             },
             "experimental": {"continue_loop_on_deny": True},
             "provider": {"anthropic": {"options": {"baseURL": "{ANTHROPIC_BASE_URL}/v1"}}},
         },
+        "OPENCODE_PERMISSION": "{mcp_rules}",  # of two rules that fit, the later one counts
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
@@ -308,6 +322,7 @@ QWEN: Final = AgentRow(
     resumes=True,
     hides="cut off or refused",
     counts_turns=True,
+    server_status="qwen/status/session/resources",
 )
 
 ANY: Final = AgentRow(

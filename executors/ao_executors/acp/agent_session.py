@@ -5,7 +5,7 @@ Leaving the block of `opened_session` ends the agent and everything that it has 
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from ao_executors.acp.agent_rows import DEFAULT_START_SECONDS, AgentRow
 from ao_executors.acp.launch import Launch
 from ao_executors.acp.mcp_check import usable_servers
 from ao_executors.core import RunFailed, Task
+from ao_executors.core.answer_tool import SERVER, AnswerTool, served_by_program
 from ao_executors.core.conversation import occupy
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in, shown
@@ -24,12 +25,17 @@ from ao_executors.core.json_rpc import UNKNOWN_METHOD, AgentRefused, Peer, Take,
 from ao_executors.core.program import Program
 from ao_executors.vendors.agent_cli import earlier_session, temporary_folder
 from ao_executors.vendors.agent_versions import refuse_too_old
+from ao_executors.vendors.mcp_servers import blueprint_servers
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound
 
 PROTOCOL_VERSION: Final = 1
 """In the draft of version 2 the response to `session/prompt` does not end the turn."""
 _STDERR_BYTES: Final = 16 * 1024
+_LIST_SECONDS: Final = 5.0
+"""How long an agent may take to ask for `submit_answer`."""
+_CONNECT_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.05
 _LEAVE_SHARE: Final = 0.1
 _TERMINATE_SHARE: Final = 0.3
 """Parts of the clean-up time: until SIGTERM after the end of stdin, and until SIGKILL after that."""
@@ -50,12 +56,14 @@ class AgentSession:
         session_id: The agent's id of the session.
         preface: The text that precedes the first message; empty if none does.
         attached: The content blocks that precede it.
+        answer_tool: The server of `submit_answer`.
     """
 
     peer: Peer
     session_id: str
     preface: str
     attached: list[dict[str, Any]]
+    answer_tool: AnswerTool
 
 
 @asynccontextmanager
@@ -71,7 +79,8 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
         RunFailed: The agent cannot be started, is not logged in, differs from its row, does not know the session, or
             cannot keep a setting; or an MCP server is not available.
     """
-    async with temporary_folder("ao-acp-") as folder:
+    answer_tool = AnswerTool(task)
+    async with temporary_folder("ao-acp-") as folder, served_by_program(answer_tool) as answering:
         launch = Launch.of(agent, task, Path(folder))
         with ExitStack() as held:
             earlier = earlier_session(task, "the agent")
@@ -80,7 +89,7 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
             async with running(_program(launch, task)) as peer:
                 peer.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
                 peer.take = take
-                opening = _Opening(agent, task, peer)
+                opening = _Opening(agent, task, peer, answering)
                 capabilities = await _initialize(opening)
                 takes = as_object(capabilities.get("promptCapabilities"))
                 attached = await asyncio.to_thread(attached_blocks, agent, task, takes)
@@ -90,7 +99,11 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
                 task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
                 await _set_mode(opening, session_id, state)
                 await _set_effort(opening, session_id, state)
-                yield AgentSession(peer, session_id, launch.preface if earlier is None else "", attached)
+                await _wait_for_servers(opening, session_id)
+                if answering and not await answer_tool.is_listed_within(_LIST_SECONDS):
+                    task.events.warn("the agent has not asked for submit_answer, and its first request may lack it")
+                preface = launch.preface if earlier is None else ""
+                yield AgentSession(peer, session_id, preface, attached, answer_tool)
 
 
 def _program(launch: Launch, task: Task) -> Program:
@@ -114,6 +127,8 @@ class _Opening:
     agent: AgentRow
     task: Task
     peer: Peer
+    answering: list[str]
+    """The command of the server of `submit_answer`; empty: there is none."""
 
     async def ask(self, method: str, params: JsonDocument, *, continues: bool = False) -> JsonDocument:
         """Return the result of a request, empty if it is null. Raises RunFailed for an error or silence."""
@@ -156,6 +171,10 @@ async def _session_of(
     """Return the id of a new session or of the `earlier` one, and its state."""
     agent, task = opening.agent, opening.task
     servers = await usable_servers(agent, task, as_object(capabilities.get("mcpCapabilities")))
+    if opening.answering:
+        program, *arguments = opening.answering
+        servers = [server for server in servers if server["name"] != SERVER]
+        servers.append({"name": SERVER, "command": program, "args": arguments, "env": []})
     params: JsonDocument = {"cwd": str(task.project_dir), "mcpServers": servers}
     folders = task.config.get("additional_folders")
     if folders and agent.folders_in_session:
@@ -178,6 +197,23 @@ async def _session_of(
         session_id = earlier
         state = await opening.ask(continuing, {**params, "sessionId": earlier}, continues=True)
     return session_id, state
+
+
+async def _wait_for_servers(opening: _Opening, session_id: str) -> None:
+    """Wait until the agent has tried to connect to its MCP servers, if it tells that."""
+    method = opening.agent.server_status
+    if not method or not (blueprint_servers(opening.task.invocation) or opening.answering):
+        return
+    with suppress(AgentRefused, TimeoutError):  # an older version does not know the method
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            while True:
+                if not await opening.peer.call(method, {"sessionId": session_id}, _is_connecting):
+                    break
+                await asyncio.sleep(_POLL_SECONDS)
+
+
+def _is_connecting(told: JsonDocument) -> bool:
+    return as_object(told.get("mcp")).get("discoveryState") == "in_progress"
 
 
 def _method_to_continue(capabilities: JsonDocument) -> str | None:

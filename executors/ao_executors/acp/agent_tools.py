@@ -43,11 +43,16 @@ class ToolCall:
     @property
     def name(self) -> str:
         """The tool's own name if the agent gives it, else the kind of the tool. A title is a sentence for people."""
-        meta = as_object(self.known.get("_meta"))
-        named = [self.own_name, self.known.get("name"), meta.get("toolName")]
-        named += [as_object(part).get("toolName") for part in meta.values()]
-        given = [*named, self.known.get("kind"), self.known.get("title"), "tool"]
+        given = [self.own_name, self.told_name, self.known.get("kind"), self.known.get("title"), "tool"]
         return next(str(name) for name in given if name)[:_NAME_CHARACTERS]
+
+    @property
+    def told_name(self) -> str | None:
+        """The tool's own name, if the agent tells it as such."""
+        meta = as_object(self.known.get("_meta"))
+        named = [self.known.get("name"), meta.get("toolName")]
+        named += [as_object(part).get("toolName") for part in meta.values()]
+        return next((str(name) for name in named if name), None)
 
     @property
     def tool_input(self) -> Any:  # noqa: ANN401  # any JSON
@@ -75,15 +80,19 @@ class AgentTools:
     Args:
         events: The emitter of the run.
         where_named: `AgentRow.tool_name`.
+        answer_tool: The own name of `submit_answer`, whose calls become no events; None if there is no such tool.
     """
 
-    def __init__(self, events: Emitter, where_named: tuple[str, str]) -> None:
+    def __init__(self, events: Emitter, where_named: tuple[str, str], answer_tool: str | None = None) -> None:
+        self.ended_submissions = 0
+        """How many calls of the agent itself that submit the answer have ended."""
         self.last_denial: str | None = None
         """Why the last call of the run that was denied was denied."""
         self.is_cancelled = False
         """True once the turn is cancelled: what fails then was cancelled."""
         self._events = events
         self._where_named = where_named
+        self._answer_tool = answer_tool
         self._calls: dict[str, ToolCall] = {}
 
     def take(self, update: JsonDocument) -> ToolCall | None:
@@ -91,16 +100,28 @@ class AgentTools:
         call_id = update.get("toolCallId")
         if not isinstance(call_id, str) or not call_id:
             return None
-        known = self._calls.get(call_id)
-        # Some providers give each answer's calls the same ids. Only what begins a call is about another one.
-        if known is None or (known.is_finished and update.get("sessionUpdate") == "tool_call"):
-            field_name, pattern = self._where_named
-            found = re.match(pattern, str(update.get(field_name) or ""))
-            self._calls[call_id] = ToolCall(call_id, found and found[1])
+        if self._is_first(call_id, update):
+            self._calls[call_id] = ToolCall(call_id, self._own_name(update))
         call = self._calls[call_id]
         if not call.is_finished:
             self._take(call, update)
         return call
+
+    def _own_name(self, update: JsonDocument) -> str | None:
+        field_name, pattern = self._where_named
+        found = re.match(pattern, str(update.get(field_name) or ""))
+        return found and found[1]
+
+    def begins_to_submit(self, update: JsonDocument) -> bool:
+        """Return whether an update is the first one about a call of the agent itself that submits the answer."""
+        call_id = str(update.get("toolCallId"))
+        is_of_agent = self._is_first(call_id, update) and parent_of(update) is None
+        return is_of_agent and self.submits(ToolCall(call_id, self._own_name(update), update))
+
+    def _is_first(self, call_id: str, update: JsonDocument) -> bool:
+        """Return whether an update begins a call. Some providers give the calls of each answer the same ids."""
+        known = self._calls.get(call_id)
+        return known is None or (known.is_finished and update.get("sessionUpdate") == "tool_call")
 
     def _take(self, call: ToolCall, update: JsonDocument) -> None:
         told = {name: value for name, value in update.items() if value not in (None, {}, [], "")}
@@ -134,18 +155,31 @@ class AgentTools:
         for call in reversed(list(self._calls.values())):  # a part ends before its call
             if not call.is_finished:
                 self._start(call)
-                if call.why_denied is None and status == "failed":
+                if call.why_denied is None and status == "failed" and not self.submits(call):
                     self._events.warn(f"{call.name}: {reason}: {call.tool_input}"[:1000])
                 self._finish(call, status, error=reason)
+
+    def submits(self, call: ToolCall) -> bool:
+        """Return whether a call submits the answer."""
+        return self._answer_tool is not None and self._answer_tool in (call.own_name, call.told_name)
+
+    def is_part(self, call_id: object) -> bool:
+        """Return whether a call is known as a part of another one."""
+        call = self._calls.get(str(call_id))
+        return call is not None and parent_of(call.known) is not None
 
     def _start(self, call: ToolCall) -> None:
         if call.has_begun:
             return
         call.has_begun = True
-        self._events.start_tool(call.call_id, call.name, call.tool_input, parent_of(call.known))
+        if not self.submits(call):
+            self._events.start_tool(call.call_id, call.name, call.tool_input, parent_of(call.known))
 
     def _finish(self, call: ToolCall, status: str, **outcome: object) -> None:
         call.is_finished = True
+        if self.submits(call) and parent_of(call.known) is None:
+            self.ended_submissions += 1
         if call.why_denied is not None:
             status, outcome = "denied", {"error": call.why_denied}
-        self._events.finish_tool(call.call_id, status, tool_input=call.tool_input, **outcome)
+        if not self.submits(call):
+            self._events.finish_tool(call.call_id, status, tool_input=call.tool_input, **outcome)

@@ -12,6 +12,8 @@ from ao_executors.acp.agent_session import AgentSession, opened_session
 from ao_executors.acp.agent_tools import AgentTools
 from ao_executors.acp.agent_usage import RunUsage
 from ao_executors.core import Answer, RunFailed, Task, converse
+from ao_executors.core.answer_tool import is_offered
+from ao_executors.core.conversation import Submissions
 from ao_executors.core.foreign_json import JsonDocument, as_object, shown
 from ao_executors.core.json_rpc import AgentRefused, ignore
 from ao_executors.vendors.claude_retries import retries_of
@@ -56,10 +58,15 @@ class AgentConversation:
         holds_back, streams = task.contract is not None, config.get("streaming", True)
         shows = config.get("show_reasoning", True)
         self._messages = AgentMessages(task.events, holds_back=holds_back, streams=streams, shows_reasoning=shows)
-        self._tools = AgentTools(task.events, agent.tool_name)
+        self._tools = AgentTools(task.events, agent.tool_name, agent.answer_tool if is_offered(task) else None)
         self._permissions = AgentPermissions(agent, task, self._tools)
         self._preface, self._attached = session.preface, session.attached
         self._retries = retries_of(config)
+        session.answer_tool.is_part = lambda meta: self._tools.is_part(meta.get("claudecode/toolUseId"))
+
+    def offer_tool(self, submissions: Submissions) -> None:
+        """Let the calls of `submit_answer` be judged."""
+        self._session.answer_tool.submissions = submissions
 
     async def ask(self, text: str) -> Answer:
         """Send a prompt and wait for the end of the turn.
@@ -133,6 +140,7 @@ class AgentConversation:
             return
         if method == "session/update":
             self._take_update(as_object(params.get("update")))
+            self._session.answer_tool.raise_failure()
         elif method == _CLAUDE_MESSAGE and self._agent.tells_retries:
             self._task.events.emit(self._retries.scheduled(as_object(params.get("message")), None))
 
@@ -155,12 +163,20 @@ class AgentConversation:
                 self._keep_budget()
 
     def _take_call(self, update: JsonDocument) -> None:
-        """Take what is told about a tool call: it follows the message before, and its end those in it."""
+        """Take what is told about a tool call: it follows the message before, and its end those in it.
+
+        A message before the first word about a call that submits the answer may contain an answer that does not fit.
+        """
+        if self._tools.begins_to_submit(update):
+            self._messages.forget_message()
         self._messages.end_message(parent_of(update))
         if update.get("status") in ("completed", "failed"):
             self._messages.end_message(str(update.get("toolCallId")))
         self._tools.start(parent_of(update))
-        self._tools.take(update)
+        call = self._tools.take(update)
+        submissions = self._session.answer_tool.submissions
+        if submissions is not None and call is not None and submissions.count < self._tools.ended_submissions:
+            submissions.refuse(call.output if isinstance(call.output, str) else "\n".join(call.texts) or "refused")
 
     def _keep_budget(self) -> None:
         """End the run if it costs more than `limits.max_cost_usd`. Some agents do not tell the cost."""

@@ -9,7 +9,7 @@ brace.
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,10 +17,12 @@ from typing import Any, Final
 from ao_executors.acp.agent_failures import unfit
 from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import Task
+from ao_executors.core.answer_tool import SERVER, is_offered
 from ao_executors.core.executor import refuse_unkept_limits, refused
 from ao_executors.core.foreign_json import merged
 from ao_executors.core.program import find_executable
 from ao_executors.vendors.claude_retries import retries_of
+from ao_executors.vendors.mcp_servers import blueprint_servers, plain_name
 from ao_executors.vendors.provider_errors import RetryPolicy
 from ao_protocol.errors import ErrorType
 
@@ -28,6 +30,7 @@ _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 _INHERITED: Final = re.compile(r"npm_|NPM_CONFIG_|CLAUDECODE$|CLAUDE_CODE_ENTRYPOINT$")
 """Variables of a program around the executor that change what an agent does: npx, or a Claude CLI that it runs in."""
 _COST_BEFORE: Final = "the agent tells the cost of a session, and not that of the runs before this one"
+_NO_MCP_TOOLS: Final = ("external_directory", "doom_loop", "plan_enter", "plan_exit")
 _FIRST_MESSAGE: Final = "first_message"
 _TWO_DECIDE: Final = "in a mode of its own the agent decides what needs no question; leave out mode or access"
 
@@ -68,8 +71,11 @@ class Launch:
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
         limits = task.invocation.limits
-        values |= {name: config.get(name) for name in ("allowed_tools", "additional_folders")}
+        servers = [*map(plain_name, blueprint_servers(task.invocation))]
+        values["additional_folders"] = config.get("additional_folders")
+        values |= _values_of_servers(task, servers)
         values |= {name: by_value.get(config.get(name)) for name, by_value in agent.translations.items()}
+        values["mcp_rules"] = _rules_of(servers, values.get("access"))
         model = named_with_provider(agent, config.get("model"), os.environ)
         values |= {"folder": str(folder), "max_turns": limits.max_turns, "model": model}
         retries = retries_of(config) if agent.tells_retries else RetryPolicy.of(config, agent.usual_retries)
@@ -87,6 +93,26 @@ class Launch:
         meta = merged(filled(agent.meta, values) or {}, config.get("session_meta") or {})
         argv = [find_executable(command[0], task.project_dir, "agent", agent.install_hint), *command[1:]]
         return cls(argv, env | config.get("env", {}), meta or None, preface)
+
+
+def _values_of_servers(task: Task, servers: Sequence[str]) -> dict[str, object]:
+    """Return the values of placeholders about MCP servers and the tools that need no question."""
+    connected = [*servers, *([SERVER] if is_offered(task) else [])]
+    return {
+        "allowed_tools": [*task.config.get("allowed_tools", ()), *(f"mcp__{name}" for name in servers)] or None,
+        "mcp_servers": connected or None,
+        # Claude's CLI would hide the tools of MCP servers until the model searches for them.
+        "tool_search": "false" if connected else None,
+    }
+
+
+def _rules_of(servers: Iterable[str], usual: object) -> dict[str, object] | None:
+    """Return the rules by which OpenCode asks nobody about the tools of MCP servers; None without servers.
+
+    Its own permissions that look like tools of a server keep the `usual` rule.
+    """
+    rules = {f"{name}_*": "allow" for name in servers}
+    return {**rules, **{own: usual for own in _NO_MCP_TOOLS if f"{own.partition('_')[0]}_*" in rules}} or None
 
 
 def _preface(agent: AgentRow, task: Task) -> str:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
-from ao_executors.claude_code import answer_tool
 from ao_executors.claude_code.claude_config import (
     ASKING_PERMISSION_MODE,
     ASKING_PERMISSION_MODES,
@@ -25,7 +24,7 @@ from ao_executors.claude_code.claude_config import (
     MODES_OF_ACCESS,
     SECRETS,
 )
-from ao_executors.core import RunContext
+from ao_executors.core import RunContext, answer_tool
 from ao_executors.core.executor import lowest, refused
 from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers, unexpanded, without_secrets
 from ao_protocol.contracts import JsonFormat, Strategy, native_schema

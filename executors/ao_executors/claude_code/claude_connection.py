@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.claude_code.answer_tool import SERVER, AnswerTool, is_offered
+from ao_executors.claude_code.claude_answer_tool import ClaudeAnswerTool
 from ao_executors.claude_code.claude_arguments import budget_usd, shows_reasoning
 from ao_executors.claude_code.claude_permissions import ClaudePermissions
 from ao_executors.claude_code.claude_process import CLAUDE, ClaudeProcess
@@ -32,6 +32,7 @@ from ao_executors.claude_code.sdk import (
 from ao_executors.claude_code.transport import NAME, ProcessTransport
 from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import Answer, RunContext, RunFailed, Task
+from ao_executors.core.answer_tool import SERVER, is_offered
 from ao_executors.core.conversation import Submissions
 from ao_executors.core.executor import NativeRefused, input_required, refused
 from ao_executors.core.foreign_json import UnreadableMessage, readable
@@ -93,7 +94,7 @@ async def connection(
     Raises:
         RunFailed: The CLI ended, does not know the session, or a required MCP server is not available.
     """
-    transport = ProcessTransport(process, AnswerTool(context))
+    transport = ProcessTransport(process, ClaudeAnswerTool(context))
     permissions = ClaudePermissions(context)
     options = ClaudeAgentOptions(
         verbatim_prompts=True,
@@ -297,9 +298,7 @@ class ClaudeConversation:
             if parent is None:
                 self._transcript.add_user(message)
             self.tools.finish_from(message)
-            submissions = self._connection.transport.answer_tool.submissions
-            if submissions is not None and submissions.failure is not None:
-                raise submissions.failure  # a call was the last attempt
+            self._connection.transport.answer_tool.raise_failure()
 
     def _bind_once(self, session_id: str, model: str | None) -> None:
         if not self._is_bound:

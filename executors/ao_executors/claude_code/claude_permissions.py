@@ -10,7 +10,6 @@ CLI does not defer. Measured on the Claude CLI 2.1.332.
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_executors.claude_code.answer_tool import NAME as ANSWER_TOOL
 from ao_executors.claude_code.claude_arguments import asks_a_person, permission_mode
 from ao_executors.claude_code.claude_turn import OUTPUT_TOOL, ClaudeTools
 from ao_executors.claude_code.sdk import (
@@ -20,6 +19,7 @@ from ao_executors.claude_code.sdk import (
     ToolPermissionContext,
 )
 from ao_executors.core import InputOption, InputRequest, RunContext, RunFailed, Task
+from ao_executors.core.answer_tool import NAME as ANSWER_TOOL
 from ao_executors.core.inputs import denial_of
 from ao_executors.vendors.mcp_servers import blueprint_servers
 from ao_protocol.errors import ErrorType

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ao_executors.claude_code.answer_tool import NAME as ANSWER_TOOL
 from ao_executors.claude_code.claude_config import DEFAULT_PERMISSION_MODE
 from ao_executors.claude_code.sdk import (
     AssistantMessage,
@@ -17,6 +16,7 @@ from ao_executors.claude_code.sdk import (
     UserMessage,
 )
 from ao_executors.core import Answer, Emitter, RunFailed
+from ao_executors.core.answer_tool import NAME as ANSWER_TOOL
 from ao_executors.core.message_stream import TurnMessages
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType

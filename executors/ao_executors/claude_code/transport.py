@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from ao_executors.claude_code.answer_tool import AnswerTool
+from ao_executors.claude_code.claude_answer_tool import ClaudeAnswerTool
 from ao_executors.claude_code.claude_process import ClaudeProcess
 from ao_executors.claude_code.sdk import ProcessError, Transport
 from ao_executors.core.foreign_json import JsonDocument, MessageLines, UnreadableMessage, as_object, readable, shown
@@ -20,7 +20,7 @@ _EXIT_SECONDS: Final = 2.0
 class ProcessTransport(Transport):
     """The SDK's transport to a process that the caller starts and ends."""
 
-    def __init__(self, process: ClaudeProcess, answer_tool: AnswerTool) -> None:
+    def __init__(self, process: ClaudeProcess, answer_tool: ClaudeAnswerTool) -> None:
         self.process = process
         self.answer_tool = answer_tool
         """Gets the CLI's requests to it, which the SDK does not see."""

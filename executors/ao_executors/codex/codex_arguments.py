@@ -7,7 +7,7 @@ arguments.
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from ao_executors.codex.codex_config import (
     SETTING_OF_KEY,
 )
 from ao_executors.core import RunContext
+from ao_executors.core.answer_tool import SERVER
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import as_object, merged
 from ao_executors.vendors.mcp_servers import McpServer, blueprint_servers
@@ -119,10 +120,15 @@ def server_environment(context: RunContext, folder: str) -> dict[str, str]:
     return {**os.environ, **config.get("env", {}), **LOG, "TMPDIR": folder}
 
 
-def thread_parameters(context: RunContext, inherited_servers: Iterable[str]) -> dict[str, object]:
+def thread_parameters(
+    context: RunContext, inherited_servers: Iterable[str], answering: Sequence[str] = ()
+) -> dict[str, object]:
     """Return the parameters that start and resume have in common.
 
-    `inherited_servers` are the MCP servers in the CLI's own configuration, which no run starts.
+    Args:
+        context: The run's context.
+        inherited_servers: The MCP servers in the CLI's own configuration, which no run starts.
+        answering: The command of the server of `submit_answer`; empty: there is none.
     """
     config = context.config
     access = config.get("access", "read")
@@ -135,20 +141,19 @@ def thread_parameters(context: RunContext, inherited_servers: Iterable[str]) -> 
         "approvalsReviewer": "user",
         "baseInstructions": context.system_prompt,  # None: the CLI's own
         "model": config.get("model"),
-        "config": merged(_thread_config(context, inherited_servers), config.get("codex_config", {})),
+        "config": merged(_thread_config(context, inherited_servers, answering), config.get("codex_config", {})),
     }
 
 
-def _thread_config(context: RunContext, inherited_servers: Iterable[str]) -> dict[str, Any]:
+def _thread_config(context: RunContext, inherited_servers: Iterable[str], answering: Sequence[str]) -> dict[str, Any]:
     config = context.config
-    temporary = _temporary_folder(config)
+    temporary, servers = _temporary_folder(config), {**blueprint_servers(context.invocation)}
+    if answering:
+        servers[SERVER] = StdioMcpServer(command=answering[0], args=[*answering[1:]])
     settings: dict[str, Any] = {
         "mcp_servers": {
             **{name: {"enabled": False} for name in inherited_servers},
-            **{
-                name: _mcp_entry(server, context.project_dir, temporary)
-                for name, server in blueprint_servers(context.invocation).items()
-            },
+            **{name: _mcp_entry(server, context.project_dir, temporary) for name, server in servers.items()},
         },
         "sandbox_workspace_write": {
             "network_access": config.get("network_access", False),

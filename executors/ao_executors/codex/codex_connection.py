@@ -6,7 +6,7 @@ Errors of the CLI and the API become failures of the protocol (SPEC 6).
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,8 @@ from ao_executors.codex.codex_process import START, RetryLog
 from ao_executors.codex.codex_turn import CodexMessages, CodexTools, CodexWork
 from ao_executors.codex.strict_schema import strict_schema
 from ao_executors.core import Answer, RunContext, RunFailed, Task
+from ao_executors.core.answer_tool import SERVER, AnswerTool, is_offered, served_by_program
+from ao_executors.core.conversation import Submissions
 from ao_executors.core.executor import NativeRefused, lowest, refused
 from ao_executors.core.foreign_json import JsonDocument, UnreadableMessage, readable, shown, text_of
 from ao_executors.core.json_rpc import AgentRefused, Peer
@@ -46,12 +48,13 @@ async def connection(context: RunContext, server: Peer, log: RetryLog) -> AsyncI
     Raises:
         RunFailed: The CLI ended, does not know the session, or a required MCP server is not available.
     """
-    early = _Early()
+    early, answer_tool = _Early(), AnswerTool(context)
     server.take, server.reply = early.take, deny
     configured = await server.call("config/read", {}, lambda told: [*(told["config"].get("mcp_servers") or {})], START)
-    bound = await _open_thread(context, server, configured)
-    unavailable = await _unavailable_servers(context, server, early)
-    yield CodexConnection(server, log, bound, unavailable, early)
+    async with AsyncExitStack() as held:
+        bound = await _open_thread(context, server, configured, answer_tool, held)
+        unavailable = await _unavailable_servers(context, server, early)
+        yield CodexConnection(server, log, bound, unavailable, early, answer_tool)
 
 
 @dataclass
@@ -72,11 +75,17 @@ class _Early:
             self.faults[params["name"]] = None if is_ready else text_of(params.get("error") or params["status"])
 
 
-async def _open_thread(context: RunContext, server: Peer, configured: Iterable[str]) -> SessionBound:
-    parameters = thread_parameters(context, configured)
+async def _open_thread(
+    context: RunContext, server: Peer, configured: Iterable[str], answer_tool: AnswerTool, held: AsyncExitStack
+) -> SessionBound:
+    """Start or resume a thread. A thread keeps the tools of its start, so that a resume brings one by an MCP server."""
     session = earlier_session(context, "the CLI")
     if session is None:
-        return await _bound(context, server, "thread/start", parameters | {"experimentalRawEvents": True})
+        tools = [{"type": "function", **answer_tool.definition}] if answer_tool.is_offered else None
+        more = {"experimentalRawEvents": True, "dynamicTools": tools}
+        return await _bound(context, server, "thread/start", thread_parameters(context, configured) | more)
+    answering = await held.enter_async_context(served_by_program(answer_tool))
+    parameters = thread_parameters(context, configured, answering)
     return await _bound(context, server, "thread/resume", parameters | {"threadId": session, "excludeTurns": True})
 
 
@@ -121,9 +130,10 @@ async def _unavailable_servers(context: RunContext, server: Peer, early: _Early)
         RunFailed: A required server is unavailable (`mcp_server_unavailable`); `details.servers` has the reasons.
     """
     wanted = blueprint_servers(context.invocation)
+    waited = {*wanted, *([SERVER] if is_offered(context) and context.invocation.mode == "resume" else [])}
     with suppress(TimeoutError):
         async with asyncio.timeout(MCP_SECONDS + 5):
-            await server.serve_until(lambda: wanted.keys() <= early.faults.keys())
+            await server.serve_until(lambda: waited <= early.faults.keys())
     return unavailable_servers(wanted, {name: early.faults.get(name, "did not start in time") for name in wanted})
 
 
@@ -137,6 +147,7 @@ class CodexConnection:
     unavailable: dict[str, str]
     """The MCP servers without which runs continue, and why they are not available."""
     early: _Early
+    answer_tool: AnswerTool
     is_lost: bool = False
     """True if a turn did not stop after an interrupt."""
 
@@ -160,11 +171,12 @@ class CodexConnection:
             task.events.may_have_changed_something = True
         async with attached_images(task.attachments) as images:
             codex = CodexConversation(self, task, images)
-            self.server.take, self.server.reply = codex.take, codex.approvals
+            self.server.take, self.server.reply = codex.take, codex.reply
             try:
                 yield codex
             finally:
                 self.server.take, self.server.reply = self.early.take, deny
+                self.answer_tool.submissions = None
                 if task.limits.takes_turns and self.is_alive:
                     await self._end_work(codex.agents)
 
@@ -206,7 +218,7 @@ class CodexConversation:
         self._connection = connection
         self._server = connection.server
         self._task = task
-        self._tools = CodexTools(task.events)
+        self._tools = CodexTools(task.events, submits=connection.answer_tool.is_offered)
         self.approvals = Approvals(task.inputs, self._tools.deny, task.config)
         self.agents: dict[str, _SubAgent] = {}
         self._retries = CodexRetries.of(task.config)
@@ -254,6 +266,18 @@ class CodexConversation:
         with readable(self._server.name, "turn/completed", self._turn):
             return self._end_turn(self._turn or {})
 
+    def offer_tool(self, submissions: Submissions) -> None:
+        """Let the calls of `submit_answer` be judged, as long as the conversation lasts."""
+        self._connection.answer_tool.submissions = submissions
+
+    async def reply(self, method: str, params: JsonDocument) -> JsonDocument | None:
+        """Return the answer to a request of the server; None for an unknown method."""
+        if method != "item/tool/call":
+            return await self.approvals(method, params)
+        is_part = params["threadId"] != self._connection.bound.executor_session_id
+        text, is_error = self._connection.answer_tool.call(params["arguments"], is_part=is_part)
+        return {"success": not is_error, "contentItems": [{"type": "inputText", "text": text}]}
+
     def _native_schema(self) -> dict[str, Any] | None:
         contract = self._task.contract
         if contract is None or not self._is_native or not isinstance(contract.format, JsonFormat):
@@ -292,6 +316,7 @@ class CodexConversation:
                 self._count_answer()
         elif not self._is_interrupted:
             await self._take_event(self._work, method, params)
+            self._connection.answer_tool.raise_failure()
 
     async def _take_of_agent(self, agent: _SubAgent, method: str, params: JsonDocument, turn_id: str | None) -> None:
         """Take a notification of a sub-agent's thread."""

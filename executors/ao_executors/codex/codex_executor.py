@@ -1,6 +1,7 @@
 """`ao-codex-exec`: its description and its entry point."""
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
@@ -19,7 +20,7 @@ DESCRIPTION: Final = {
     "agent_types": ["autonomous"],
     "capabilities": capabilities(
         *("resume", "multi_turn", "prepare", "cancel", "check", "streaming", "input"),
-        strategies=("prompt", "extract", "native"),
+        strategies=("prompt", "extract", "native", "tool"),
         media_types=MEDIA_TYPES,
     ),
     "config_schema": CONFIG_SCHEMA,
@@ -39,6 +40,12 @@ async def perform(task: Task) -> "Result":
         RunFailed: The conversation ended without a valid answer.
     """
     connected = cast("CodexConnection", task.connection)  # the value that `connect` yielded
+    contract = task.contract
+    if contract is not None and contract.strategy == "tool" and task.invocation.mode == "resume":
+        from ao_protocol.contracts import enrich
+
+        # The thread has the tools with which it was started: perhaps none, or one with another schema.
+        task = replace(task, text=enrich(task.text, contract.format))
     async with connected.conversation(task) as codex:
         return await converse(task, codex)
 

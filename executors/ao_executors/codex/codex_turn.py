@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ao_executors.core import Answer, Emitter
+from ao_executors.core.answer_tool import SERVER, TOOL
 from ao_executors.core.foreign_json import JsonDocument, read_json, text_of
 from ao_executors.core.message_stream import TurnMessages
 from ao_protocol.contracts import NativeOutput
@@ -92,8 +93,11 @@ class CodexTools:
     for some that the sandbox stops at once (seen with 0.163).
     """
 
-    def __init__(self, events: Emitter) -> None:
+    def __init__(self, events: Emitter, *, submits: bool = False) -> None:
         self._events = events
+        self._has_answer_tool = submits
+        self._submissions: set[object] = set()
+        """The ids of the calls that submit the answer, of which no event tells (AOX-185)."""
         self._denials: dict[str, str] = {}
         self._held: dict[str, tuple[str, object, str | None] | None] = {}
         """The calls that end with the turn of a sub-agent, with what is known about their end."""
@@ -115,15 +119,29 @@ class CodexTools:
         if call_id in self._held:
             self._finish(call_id, *(self._held.pop(call_id) or ("completed", None, None)))
 
+    def submits(self, told: Mapping[str, Any]) -> bool:
+        """Return whether an item, a call of the model or its output is about a call that submits the answer."""
+        call_id = told.get("call_id") or told.get("id")
+        is_call = told["type"] in {*_CALLS, "dynamicToolCall", "mcpToolCall"}
+        is_its = TOOL in (told.get("name"), told.get("tool")) and told.get("server") in (None, SERVER)
+        if is_call and is_its and self._has_answer_tool and told.get("namespace") in (None, f"mcp__{SERVER}"):
+            self._submissions.add(call_id)
+        return call_id in self._submissions
+
+    def begins_to_submit(self, told: Mapping[str, Any]) -> bool:
+        """Return whether an item or a call of the model is the first word about a call that submits the answer."""
+        before = len(self._submissions)
+        return self.submits(told) and len(self._submissions) > before
+
     def start_item(self, item: Mapping[str, Any], parent: str | None = None) -> None:
         """Begin the tool call of an item, if it is one, and not the echo of a call of the model that has begun it."""
         is_echo = item["id"] in self._told_by_model & self._events.known_tools
-        if item["type"] in _NAMES and not is_echo:
+        if item["type"] in _NAMES and not is_echo and not self.submits(item):
             self._start(item["id"], _name_of(item), _input_of(item), parent)
 
     def start_call(self, raw: Mapping[str, Any], parent: str | None = None) -> None:
         """Begin a call of the model."""
-        if raw["type"] not in _CALLS:
+        if raw["type"] not in _CALLS or self.submits(raw):
             return
         call_id, is_another = raw["call_id"], raw["call_id"] in self._told_by_model
         self._told_by_model.add(call_id)
@@ -134,7 +152,7 @@ class CodexTools:
 
     def finish_item(self, item: Mapping[str, Any], parent: str | None = None) -> None:
         """End the tool call of an item, if it is one."""
-        if item["type"] not in _NAMES:
+        if item["type"] not in _NAMES or self.submits(item):
             return
         if item["id"] not in self._events.known_tools:
             self.start_item(item, parent)
@@ -143,7 +161,7 @@ class CodexTools:
 
     def finish_call(self, raw: Mapping[str, Any]) -> None:
         """End a call of the model by its output, if no item has ended it."""
-        if raw["type"] not in _OUTPUTS:
+        if raw["type"] not in _OUTPUTS or self.submits(raw):
             return
         output = raw.get("output")
         text = text_of(output)
@@ -201,6 +219,7 @@ class CodexWork:
             case "item/reasoning/textDelta":
                 self.messages.add_reasoning_piece(f"{params['itemId']}_text", params["delta"], self.parent)
             case "item/started":
+                self._forget_before_answer(params["item"])
                 self._tools.start_item(params["item"], self.parent)
                 if len(self._events.known_tools) > before:
                     self.messages.show()
@@ -224,7 +243,14 @@ class CodexWork:
             case _:
                 self._tools.finish_item(item, self.parent)
 
+    def _forget_before_answer(self, told: JsonDocument) -> None:
+        """Forget the message before a call that submits the answer: it may contain an answer that does not fit."""
+        if self._tools.begins_to_submit(told):
+            self.call_count += 1
+            self.messages.begin_turn()
+
     def _take_raw(self, raw: JsonDocument) -> None:
+        self._forget_before_answer(raw)
         if raw["type"].endswith("_call"):
             self.messages.show()
         self._tools.start_call(raw, self.parent)

@@ -18,7 +18,7 @@ from ao_protocol.short_text import keep_end
 if TYPE_CHECKING:  # a run without a contract does not need the pydantic models
     from pydantic import JsonValue
 
-    from ao_protocol.contracts import Accepted, AskAgain, Enforcement, GiveUp, OutputContract
+    from ao_protocol.contracts import Accepted, AskAgain, Enforcement, GiveUp, Outcome, OutputContract
     from ao_protocol.events import Result
 
 _MAX_NAMED_LEFTOVERS: Final = 5
@@ -124,6 +124,8 @@ class Submissions:
     def __init__(self, task: Task, contract: "OutputContract", enforcement: "Enforcement") -> None:
         self.accepted: Accepted | None = None
         self.failure: RunFailed | None = None
+        self.count = 0
+        """How many calls were judged."""
         self._task, self._contract, self._enforcement = task, contract, enforcement
 
     @property
@@ -133,17 +135,25 @@ class Submissions:
 
     def submit(self, given: "JsonValue") -> tuple[str, bool]:
         """Judge the input of a call, and report it. Return the answer for the model, and whether it is an error."""
-        from ao_protocol.contracts import Accepted, AskAgain
-
+        self.count += 1
         if self.is_over:
             return "An answer was submitted before, and the run ends with it.", self.failure is not None
-        outcome = self._enforcement.submit(given)
+        return self._report(self._enforcement.submit(given), json.dumps(given, ensure_ascii=False))
+
+    def refuse(self, reason: str) -> None:
+        """Report a call that the agent itself has refused, such as one whose input does not fit the schema."""
+        self.count += 1
+        if not self.is_over:
+            self._report(self._enforcement.refuse(reason), "")
+
+    def _report(self, outcome: "Outcome", given: str) -> tuple[str, bool]:
+        from ao_protocol.contracts import Accepted, AskAgain
+
         if isinstance(outcome, Accepted):
             self.accepted = outcome
             _accept(outcome, self._task, self._contract)
             return "The answer is accepted. Nothing is left to do.", False
-        left = outcome.retries_left if isinstance(outcome, AskAgain) else 0
-        _reject(json.dumps(given, ensure_ascii=False), outcome, self._task, left)
+        _reject(given, outcome, self._task, outcome.retries_left if isinstance(outcome, AskAgain) else 0)
         if isinstance(outcome, AskAgain):
             return outcome.prompt, True
         self.failure = _given_up(outcome)

@@ -1,5 +1,6 @@
 """The MCP servers of a blueprint: what their entries contain, and what happens if one is not available."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -10,6 +11,7 @@ from ao_protocol.wire import JsonObject, map_texts
 
 McpServer: TypeAlias = StdioMcpServer | RemoteMcpServer
 
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _DOLLAR: Final = "${AO_UNSET_VARIABLE:-$}"
 """The Claude CLI replaces this text by a dollar sign, the default of an unset variable, and expands no result."""
 
@@ -18,6 +20,11 @@ def blueprint_servers(invocation: Invocation) -> Mapping[str, McpServer]:
     """Return the MCP servers of the blueprint by name."""
     blueprint = invocation.agent_blueprint
     return (blueprint.mcp_servers or {}) if blueprint is not None else {}
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a server as a part of names of tools, where agents replace what is unusual."""
+    return _NOT_IN_NAMES.sub("_", name)
 
 
 def without_secrets(server: StdioMcpServer, secrets: Iterable[str]) -> dict[str, str]:

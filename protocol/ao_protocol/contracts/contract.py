@@ -66,7 +66,7 @@ class Strategy(StrEnum):
     TOOL = "tool"
     """The agent submits its answer by a call of the tool `submit_answer`, whose input is the answer."""
     AUTO = "auto"
-    """`native` if the executor has it and the provider can take the contract, otherwise the default."""
+    """`native` if the executor has it and the provider can take the contract, else `tool`, else the default."""
 
 
 USUAL: Final = Strategy.SYSTEM_PROMPT
@@ -421,7 +421,8 @@ def with_strategy(
     """Return the contract with the strategy that is used.
 
     A run without a strategy uses `usual`, or the first offered one if `usual` is not offered. `auto` is `native` if
-    that is offered and the provider can take the schema, otherwise as without a strategy. In a resume, `prompt`
+    that is offered and the provider can take the schema, else `tool` if that is offered and the contract has a schema,
+    else as without a strategy. In a resume, `prompt`
     replaces `system_prompt` if it is offered, because a session may keep its first system prompt.
 
     Raises:
@@ -434,7 +435,8 @@ def with_strategy(
         case None:
             chosen = usual
         case Strategy.AUTO:
-            chosen = Strategy.NATIVE if can_be_native else usual
+            by_tool = Strategy.TOOL in offered and isinstance(contract.format, JsonFormat)
+            chosen = Strategy.NATIVE if can_be_native else Strategy.TOOL if by_tool else usual
         case Strategy.NATIVE if not can_be_native:
             raise StrategyNotOffered(contract.strategy, tuple(name for name in offered if name != Strategy.NATIVE))
         case wanted if wanted not in offered:

@@ -68,6 +68,10 @@ _ABOVE: Final = 'The required {what} is the one under "Required Output Format" i
 _BACKTICKS: Final = re.compile(r"`+")
 _CALL_AGAIN: Final = "Submit the corrected answer with the tool submit_answer."
 _OF_THE_TOOL: Final = "The required schema is that of the input of the tool submit_answer."
+_NO_CALL: Final = "Do not call submit_answer again."
+_IN_WORDS: Final = "in_words"
+_CALLS_BEFORE_WORDS: Final = 2
+"""After so many answers that do not fit, a model is asked for its answer as text and not for a call."""
 _CLOSING_TAG: Final = re.compile(r"<(?=/output-validation-error)", re.IGNORECASE)
 
 
@@ -239,7 +243,10 @@ def _framed(reason: str, problems: Sequence[Problem], contract: OutputContract, 
         sections.append(f"## Your Previous Answer\n{_enclosed(_fenced(shown, 'text'))}")
     sections.append(_demand_again(contract))
     request = _ONLY_JSON if isinstance(contract.format, JsonFormat) else _ONLY_THE_FORM
-    request = _CALL_AGAIN if contract.strategy is Strategy.TOOL else request
+    if contract.strategy is Strategy.TOOL:
+        request = _CALL_AGAIN
+    elif contract.strategy == _IN_WORDS:
+        request = f"{_NO_CALL} {request}"
     return _FRAME.format(reason=reason, sections="\n\n".join(sections), request=request)
 
 
@@ -351,7 +358,7 @@ class Enforcement:
             InvalidSchema: The contract was created by hand, with a schema that is not acceptable.
         """
         self._check_undecided()
-        return self.decide(CUT_OFF if truncated else assess(text, native, self._contract))
+        return self.decide(CUT_OFF if truncated else assess(text, native, self._asked))
 
     def submit(self, given: "JsonValue") -> Outcome:
         """Return the next step after a call of `submit_answer` with the input `given` (SPEC 9.9).
@@ -362,11 +369,28 @@ class Enforcement:
         """
         assert isinstance(self._contract.format, JsonFormat), "the strategy `tool` has a schema"  # noqa: S101
         value = submission_schema(self._contract.format.schema).unwrap(given)
-        outcome = self.decide(_judged(value, self._contract, json.dumps(value, ensure_ascii=False)))
+        return self._submitted(_judged(value, self._asked, json.dumps(value, ensure_ascii=False)))
+
+    def refuse(self, reason: str) -> Outcome:
+        """Return the next step after a call of `submit_answer` that the agent itself has refused.
+
+        Raises:
+            AlreadyDecided: An earlier answer was accepted or given up.
+        """
+        return self._submitted(not_assessed(shorten_line(reason, MAX_PROBLEM_CHARACTERS), self._asked, ""))
+
+    def _submitted(self, assessment: Assessment) -> Outcome:
+        outcome = self.decide(assessment)
         if isinstance(outcome, Accepted):
             return replace(outcome, is_submitted=True)
         self._rejected_calls += 1
         return outcome
+
+    @property
+    def _asked(self) -> OutputContract:
+        """The contract as the model is asked again to meet it: after calls in vain, in words."""
+        in_words = self._contract.strategy is Strategy.TOOL and self._attempt + 1 >= _CALLS_BEFORE_WORDS
+        return replace(self._contract, strategy=_IN_WORDS) if in_words else self._contract
 
     def decide(self, assessment: Assessment) -> Outcome:
         """Return the next step after the assessment of the next answer.

@@ -135,7 +135,7 @@ def _usual_options(environment: Mapping[str, str]) -> dict[str, Any]:
 def _chosen(contract: Contract, *, is_resume: bool) -> str:
     wanted = contract.strategy
     if wanted == "auto":
-        wanted = "native" if _fits_natively(contract.schema) else DEFAULT_STRATEGY
+        wanted = "native" if _fits_natively(contract.schema) else "tool"
     if wanted not in STRATEGIES or (wanted == "native" and not _fits_natively(contract.schema)):
         refuse_capability([f"output_schema.strategies:{wanted}"])
     return "prompt" if is_resume and wanted == "system_prompt" else wanted

@@ -1,5 +1,7 @@
 """Output contracts: the provider's strict structured output, and what it cannot express."""
 
+from typing import Any
+
 import pytest
 
 from tests.real_cli.codex.conftest import StartCodex
@@ -31,17 +33,38 @@ def test_native_output_is_validated_and_an_answer_that_does_not_fit_is_in_no_eve
         )
 
 
-@pytest.mark.requirement("AOX-177")
-def test_a_schema_beyond_the_strict_dialect_is_refused_as_native_and_auto_falls_back(start_codex: StartCodex) -> None:
-    codex = start_codex({"json": {"severity": "low"}})
+def submitted(severity: object) -> dict[str, Any]:
+    call = {"type": "tool_use", "name": "submit_answer", "input": {"severity": severity}}
+    return {"content": [{"type": "text", "text": "MARK"}, call]}
+
+
+@pytest.mark.requirement("AOX-177", "AOX-183", "AOX-184", "AOX-185")
+def test_a_schema_beyond_the_strict_dialect_is_refused_as_native_and_auto_has_the_tool(start_codex: StartCodex) -> None:
+    codex = start_codex(submitted(1), submitted("low"), {"text": "Done."})
     refused = codex.run(output_schema=OPTIONAL, output_schema_options={"strategy": "native"})
     assert (refused.error["type"], refused.exit_code) == ("unsupported_capability", 64)
     assert refused.error["details"]["missing"] == ["output_schema.strategies:native"]
 
     run = codex.run(output_schema=OPTIONAL, output_schema_options={"strategy": "auto"})
     assert run.terminal["result_data"] == {"severity": "low"}
-    assert run.terminal["output"]["strategy"] == "prompt"
+    assert run.terminal["output"]["strategy"] == run.terminal["output"]["delivered_by"] == "tool"
     assert "text" not in codex.sent(0) or "format" not in codex.sent(0)["text"]
+    assert [event["valid"] for event in run.of_type("output_validation")] == [False, True]
+    assert not run.of_type("tool_started")
+    assert b"MARK" not in run.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("AOX-162")
+def test_a_thread_that_began_without_the_tool_has_it_in_a_resume(start_codex: StartCodex) -> None:
+    codex = start_codex({"text": "Begun."}, submitted("low"), {"text": "Done."})
+    settings = {"model": "plain"}  # with others, tools of MCP servers are called in JavaScript
+    session = codex.run(executor_config=settings).of_type("session_bound")[0]["executor_session_id"]
+    contract = {"output_schema": OPTIONAL, "output_schema_options": {"strategy": "tool"}}
+    run = codex.run(mode="resume", executor_session_id=session, executor_config=settings, **contract)
+
+    assert run.terminal["output"]["delivered_by"] == "tool"
+    assert not run.of_type("tool_started")
 
 
 def test_a_schema_that_the_provider_refuses_is_no_native_output(start_codex: StartCodex) -> None:

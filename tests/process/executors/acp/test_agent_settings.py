@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.process.executors.acp.scripted_runs import ANY, CLAUDE, ask, config, methods, received
 from tests.process.executors.driver import ExecutorProcess, installed, invocation
+from tests.real_cli import mcp_lookup
 
 GEMINI = [installed("ao-gemini-exec")]
 OPENCODE = [installed("ao-opencode-exec")]
@@ -95,6 +97,25 @@ def test_allowed_tools_are_named_as_the_agent_names_them(
 
     assert permitted(tmp_path, call, trap, program=program, settings={"allowed_tools": [name], **model})
     assert not permitted(tmp_path, call, trap, program=program, settings={"allowed_tools": ["other"], **model})
+
+
+@pytest.mark.parametrize(
+    ("call", "is_allowed"),
+    [
+        ({"name": "mcp__my_files__lookup"}, True),
+        ({"name": "mcp__others__lookup"}, False),
+        ({"name": "mcp__my_files"}, False),
+        ({"title": "mcp__my_files__lookup"}, False),
+    ],
+    ids=["its name", "another server", "no tool", "a title"],
+)
+def test_tools_of_the_blueprints_servers_need_no_question(
+    tmp_path: Path, call: dict[str, Any], is_allowed: bool
+) -> None:
+    server = {"command": sys.executable, "args": [mcp_lookup.__file__]}
+    blueprint = {"name": "a", "mcp_servers": {"my files": server}}
+
+    assert permitted(tmp_path, call, program=CLAUDE, agent_blueprint=blueprint) is is_allowed
 
 
 def test_nobody_is_asked_about_what_needs_no_question(tmp_path: Path) -> None:

@@ -384,6 +384,7 @@ def asked(wanted: Strategy | None, offered: list[str], schema: dict[str, Any] = 
         (Strategy.AUTO, ALL, "native", "native"),
         (Strategy.AUTO, WORDS_ONLY, "system_prompt", "system_prompt"),
         (Strategy.AUTO, ["prompt"], "prompt", "prompt"),
+        (Strategy.AUTO, ["system_prompt", "tool"], "tool", "tool"),
     ],
 )
 def test_the_strategy_is_one_that_the_executor_has(
@@ -396,7 +397,7 @@ def test_auto_says_in_words_what_no_provider_takes() -> None:
     contract = OutputContract(AgentResponseFormat("json"), SchemaSource.BLUEPRINT, strategy=Strategy.AUTO)
 
     assert asked(Strategy.AUTO, ALL, LARGE) is Strategy.SYSTEM_PROMPT
-    assert with_strategy(contract, ALL).strategy is Strategy.SYSTEM_PROMPT
+    assert with_strategy(contract, [*ALL, "tool"]).strategy is Strategy.SYSTEM_PROMPT
 
 
 @pytest.mark.parametrize(

@@ -385,3 +385,20 @@ def test_an_ambiguous_answer_is_asked_for_again_if_the_caller_refuses_it() -> No
 )
 def test_an_answer_with_one_meaning_is_not_ambiguous(answer: str) -> None:
     assert isinstance(inline(ambiguous=Ambiguity.REFUSE).judge(answer), Accepted)
+
+
+@pytest.mark.requirement("AOX-183", "AOX-185")
+def test_calls_in_vain_end_with_a_request_in_words() -> None:
+    enforcement = inline(strategy=Strategy.TOOL, max_retries=3)
+    first, second = enforcement.submit({"n": "x"}), enforcement.refuse("params/n must be integer")
+
+    assert isinstance(first, AskAgain)
+    assert isinstance(second, AskAgain)
+    assert "with the tool submit_answer" in first.prompt
+    assert "```json" not in first.prompt
+    assert second.problems == (Problem("$", "params/n must be integer"),)
+    assert "Do not call submit_answer again." in second.prompt
+    assert json.dumps(SCHEMA, indent=2) in second.prompt
+    accepted = enforcement.judge('{"n": 2}')
+    assert isinstance(accepted, Accepted)
+    assert (accepted.retry_count, accepted.rejected_calls, accepted.is_submitted) == (2, 2, False)
