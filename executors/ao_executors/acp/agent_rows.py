@@ -43,6 +43,8 @@ class AgentRow:
             paths in it: the variable has the path of the file or folder.
         meta: `_meta` of `session/new`, `session/resume` and `session/load`.
         mode: The session mode in which the agent asks for permission; None: the agent begins in it.
+        lasting_options: Answers to a permission request that the agent writes into its configuration, for all later
+            sessions. Nobody is offered them.
         tool_name: A field of the first update of a tool call, and a pattern with the tool's own name in it.
         resumes: Whether an earlier session can be continued in a new process.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
@@ -70,6 +72,7 @@ class AgentRow:
     variables: Mapping[str, object] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     mode: str | None = None
+    lasting_options: tuple[str, ...] = ()
     tool_name: tuple[str, str] = ("name", "(.+)")
     resumes: bool = False
     counts_turns: bool = False
@@ -286,6 +289,7 @@ QWEN: Final = AgentRow(
         "QWEN_USAGE_STATISTICS_ENABLED": "false",  # with `--bare`, the settings are read after statistics are sent
         "NO_BROWSER": "1",
     },
+    lasting_options=("proceed_always_project", "proceed_always_user"),
     resumes=True,
     counts_turns=True,
     errors=_HTTP_ERRORS,
