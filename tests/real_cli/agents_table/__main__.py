@@ -31,6 +31,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="how many agents are probed at a time")
     parser.add_argument("--only", action="append", choices=sorted(PROBES), help="this probe; repeatable")
     asked = parser.parse_args(arguments)
+    if asked.write and (asked.names or asked.only):
+        parser.error("--write needs all agents and all probes")
     agents = [agent for agent in AGENTS if not asked.names or agent.name in asked.names]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="agents-") as folder, ThreadPoolExecutor(asked.jobs) as threads:

@@ -132,6 +132,10 @@ def _qwen_runs(command: str) -> ToolUse:
     return _call("run_shell_command", command=command, is_background=False)
 
 
+def _qwen_writes(path: Path) -> ToolUse:
+    return _call("edit", file_path=str(path), old_string="", new_string="new\n")
+
+
 def _codex_program() -> str:
     try:
         from codex_cli_bin import bundled_codex_path
@@ -166,7 +170,7 @@ AGENTS: Final = (
     ),
     Agent(
         "qwen", "openai-chat", ("qwen", "--version"), "acp-executors.md", model="qwen3-coder-plus",
-        runs_command=_qwen_runs, writes_file=_gemini_writes, command_tool="run_shell_command",
+        runs_command=_qwen_runs, writes_file=_qwen_writes, command_tool="run_shell_command",
     ),
     Agent(
         "command", "anthropic", PYTHON, "command-executor.md", model="",

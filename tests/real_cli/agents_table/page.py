@@ -85,23 +85,25 @@ def table_of(columns: Sequence[Column], made: str) -> str:
         "| version | " + " | ".join(one.version for one in columns) + " |",
     ]
     for row in ROWS:
-        cells = [_cell(column.why_not(row), reasons) for column in columns]
+        cells = [_cell(column, row, reasons) for column in columns]
         lines.append(f"| {row} | {' | '.join(cells)} |")
     lines += ["", *(f"{number}. {reason}" for reason, number in reasons.items()), "", END]
     return "\n".join(lines)
 
 
-def _cell(why: str | None, reasons: dict[str, int]) -> str:
+def _cell(column: Column, row: str, reasons: dict[str, int]) -> str:
+    why = column.why_not(row)
     if why is None:
         return "not tried"
     if not why:
         return "yes"
-    return f"no [{reasons.setdefault(_reason(why), len(reasons) + 1)}]"
+    return f"no [{reasons.setdefault(_reason(why, column.agent.name), len(reasons) + 1)}]"
 
 
-def _reason(why: str) -> str:
-    """Return a reason as one line of Markdown, without what differs from run to run."""
-    line = re.sub(r"; it has \w+, .*", "", " ".join(why.split()))
+def _reason(why: str, name: str) -> str:
+    """Return a reason as one line of Markdown, without what differs from run to run and from agent to agent."""
+    line = re.sub(r"; (?:it has|use) \w+(?:,| or) .*|; use \w+$", "", " ".join(why.split()))
+    line = re.sub(rf"(?<![\w-]){name}(?![\w-])", "NAME", line)
     line = re.sub(r"(?:/[\w.@+-]+){2,}", lambda found: f"…/{found[0].rpartition('/')[2]}", line)
     line = line if len(line) <= _REASON_CHARACTERS else f"{line[: _REASON_CHARACTERS - 1]}…"
     return line.replace("|", "\\|").replace("<", "&lt;")

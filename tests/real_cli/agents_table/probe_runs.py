@@ -67,9 +67,9 @@ class Ended:
         return self
 
     def require(self, is_so: object, otherwise: str) -> None:
-        """Raise NotSeen with the run's own error, or for a result with `otherwise`."""
+        """Raise NotSeen with `otherwise`, and the run's own error if it has one."""
         if not is_so:
-            raise NotSeen(self.why if self.error or not self.events else otherwise)
+            raise NotSeen(f"{otherwise}; {self.why}" if self.error else otherwise if self.events else self.why)
 
     @property
     def warnings(self) -> list[str]:

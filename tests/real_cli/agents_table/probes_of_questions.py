@@ -16,6 +16,8 @@ ASKS: Final = "`input`"
 PARKS: Final = "`input_parking`"
 _DONE: Final = {"text": "So be it."}
 _CALLER: Final = ("-p", "Work.")
+_ENDED_BY_IT: Final = "the agent ended its turn without an answer after a denied tool call"
+"""How a run of Qwen ends, whose turns end with a denial."""
 
 
 def answers_of(bench: Bench) -> list[dict[str, Any]]:
@@ -57,9 +59,11 @@ def probe_questions(bench: Bench) -> Cells:
         return {ASKS: bench.run("asks", [_DONE], *bench.asked("Work."), input={"wait_seconds": 1}).why}
     for effect, is_made in (("allow", True), ("deny", False)):
         shown, made, code = answered(bench, effect)
-        if (made, code) != (is_made, 0) or (effect == "deny") is not ("declined" in shown):
+        is_right = made is is_made and (effect == "deny") is ("declined" in shown)
+        if not is_right or (code != 0 and _ENDED_BY_IT not in shown):
             raise NotSeen(f"{effect}: exit code {code}, the command has {'' if made else 'not '}run: {shown[-300:]}")
-    ended = bench.run("late", answers_of(bench), *_CALLER, input={"wait_seconds": 1, "then": "deny"}).require_result()
+    ended = bench.run("late", answers_of(bench), *_CALLER, input={"wait_seconds": 1, "then": "deny"})
+    ended.require(not ended.error or _ENDED_BY_IT in ended.why, "the run does not go on")
     resolved = [(one["outcome"], one["by"]) for one in ended.of_type("input_resolved")]
     statuses = [one["status"] for one in ended.of_type("tool_finished")]
     ended.require((resolved, statuses) == ([("expired", "timeout")], ["denied"]), f"{resolved}, {statuses}")

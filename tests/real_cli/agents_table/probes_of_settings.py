@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ao_executors.core.described import common_settings
-from tests.real_cli.agents_table.one_blueprint import BLUEPRINT, RIGHT, SCHEMA, THOUGHT, WRONG, YES, Cells
+from tests.real_cli.agents_table.one_blueprint import REPORT, RIGHT, SCHEMA, THOUGHT, WRONG, YES, Cells
 from tests.real_cli.agents_table.probe_runs import Bench, NotSeen
 from tests.real_cli.agents_table.probes_of_sessions import described
 
@@ -23,6 +23,7 @@ _VALUES: Final[dict[str, object]] = {
     "allowed_tools": ["x"],
     "additional_folders": ["/srv"],
 }
+_TRIED_TOGETHER: Final = ("model", "reasoning_effort", "access", "additional_folders")
 _DEMAND: Final = "Required Output Format"
 _PLACES: Final = {"system_prompt": (True, False), "prompt": (False, True)}
 
@@ -33,32 +34,44 @@ def row_of(name: str) -> str:
 
 
 def probe_settings(bench: Bench) -> Cells:
-    """Perform one run with `access: edit`: a file in the project, one in a further folder, and one elsewhere."""
+    """Refuse the settings that the executor does not know, and try the others."""
     known = described(bench.agent)["config_schema"].get("properties", {})
     cells = _refusals(bench, [name for name in SETTINGS if name not in known])
     if bench.agent.writes_file is None:
         return cells
+    tried = [name for name in _TRIED_TOGETHER if name in known]
+    try:
+        return cells | _kept(bench, tried)
+    except NotSeen as fault:
+        return cells | {row_of(name): str(fault) for name in tried}
+
+
+def _kept(bench: Bench, tried: Sequence[str]) -> Cells:
+    """Perform one run with `access: edit`: a file in the project, one in a further folder, and one elsewhere."""
+    assert bench.agent.writes_file is not None
     with tempfile.TemporaryDirectory(dir="/var/tmp") as elsewhere:  # Codex lets every command write below /tmp
-        extra, folders = bench.folder / "extra", "additional_folders" in known
+        extra = bench.folder / "extra"
         extra.mkdir()
-        paths = [bench.folder / "settings" / "new.txt", extra / "new.txt", Path(elsewhere) / "new.txt"]
-        calls = [bench.agent.writes_file(path) for path in paths]
+        inside, outside = [bench.folder / "settings" / "new.txt"], Path(elsewhere) / "new.txt"
         config: dict[str, Any] = {"access": "edit"}
-        config |= {"additional_folders": [str(extra)]} if folders else {}
-        config |= {"reasoning_effort": "high"} if "reasoning_effort" in known else {}
-        answers = [{"content": [THOUGHT, calls[0]]}, *({"content": [call]} for call in calls[1:]), {"text": "Done."}]
-        ended = bench.run("settings", answers, "-p", "Write.", config=config)
-        written = [path.exists() for path in paths]
+        if "reasoning_effort" in tried:
+            config["reasoning_effort"] = "high"
+        if "additional_folders" in tried:
+            config["additional_folders"] = [str(extra)]
+            inside.append(extra / "new.txt")
+        calls = [{"content": [bench.agent.writes_file(path)]} for path in (*inside, outside)]
+        ended = bench.run("settings", [*calls, {"text": "Done."}], "-p", "Write.", config=config)
+        written = [path.exists() for path in (*inside, outside)]
     ended.require(written[0], "a file in the project is not written")
     effort = EFFORT.findall(ended.sent_to_model())
     seen: dict[str, object] = {
         "model": ended.requests[0].model == bench.agent.model,
-        "access": written[0] and not written[2],
-        "additional_folders": written[1],
+        "access": written[0] and not written[-1],
+        "additional_folders": written[:-1] == [True, True],
         "reasoning_effort": effort,
     }
     told = f"the model is asked with {ended.requests[0].model} and {effort or 'no effort'}; files written: {written}"
-    return cells | {row_of(name): YES if is_so else told for name, is_so in seen.items() if name in known}
+    return {row_of(name): YES if seen[name] else told for name in tried}
 
 
 def _refusals(bench: Bench, names: Sequence[str]) -> Cells:
@@ -84,34 +97,42 @@ def probe_allowed_tools(bench: Bench) -> Cells:
 
 def probe_strategies(bench: Bench) -> Cells:
     """Perform a run with each strategy that the executor declares; the first answer is wrong, the second right."""
-    declared = described(bench.agent)["capabilities"]["output_schema"]["strategies"]
-    blueprint = {"name": "triage", "system_prompt": BLUEPRINT["system_prompt"]}
+    description = described(bench.agent)
+    declared, settings = description["capabilities"]["output_schema"]["strategies"], description["config_schema"]
+    assert set(declared) <= set(STRATEGIES), "a strategy has no probe"
     cells: Cells = {}
     for strategy in STRATEGIES:
-        if bench.agent.kind:
-            try:
-                cells[row_of(strategy)] = _strategy(bench, strategy, blueprint)
-            except NotSeen as fault:
-                cells[row_of(strategy)] = str(fault)
-    if "show_reasoning" in described(bench.agent)["config_schema"]["properties"]:
+        try:
+            cells[row_of(strategy)] = _strategy(bench, strategy) if bench.agent.kind else _program(bench, strategy)
+        except NotSeen as fault:
+            cells[row_of(strategy)] = str(fault)
+    if "show_reasoning" in settings["properties"]:
         answer = {"content": [THOUGHT, {"type": "text", "text": "Done."}]}
         hidden = bench.run("hidden", [answer], "-p", "Work.", config={"show_reasoning": False}).require_result()
         is_hidden = THOUGHT["thinking"] not in json.dumps(hidden.events)
         cells[row_of("show_reasoning")] = YES if is_hidden else "an event has it"
-    assert set(declared) <= set(STRATEGIES), "a strategy has no probe"
     return cells
 
 
-def _strategy(bench: Bench, strategy: str, blueprint: dict[str, Any]) -> str:
+def _asked_by(bench: Bench, strategy: str) -> list[str]:
     (bench.folder / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
-    options = [f"strategy={strategy}", "max_retries=1"]
-    ended = bench.run(
-        f"by {strategy}",
-        [*(_given(bench, strategy, value) for value in (WRONG, RIGHT)), {"text": "Done."}],
-        *["-p", "Triage.", "--output-schema", str(bench.folder / "schema.json")],
-        *[argument for option in options for argument in ("--output-option", option)],
-        blueprint=blueprint,
-    ).require_result()
+    options = ("--output-option", f"strategy={strategy}", "--output-option", "max_retries=1")
+    return ["--output-schema", str(bench.folder / "schema.json"), *options]
+
+
+def _program(bench: Bench, strategy: str) -> str:
+    """Return the cell of a program, whose output is searched once."""
+    blueprint = {name: part for name, part in bench.worker.items() if name != "output_schema"}
+    urgent = [*bench.asked(REPORT), "--param", "urgent=true"]
+    ended = bench.run(f"by {strategy}", [], *urgent, *_asked_by(bench, strategy), blueprint=blueprint).require_result()
+    ended.require(ended.terminal["result_data"] == RIGHT, "another value is the result")
+    ended.require(ended.terminal["output"]["strategy"] == strategy, "another strategy is used")
+    return YES
+
+
+def _strategy(bench: Bench, strategy: str) -> str:
+    given = [*(_given(bench, strategy, value) for value in (WRONG, RIGHT)), {"text": "Done."}]
+    ended = bench.run(f"by {strategy}", given, "-p", "Triage.", *_asked_by(bench, strategy)).require_result()
     output, first = ended.terminal["output"], ended.requests[0]
     ended.require(ended.terminal["result_data"] == RIGHT, "another value is the result")
     ended.require(output["strategy"] == strategy, f"the strategy is {output['strategy']}")

@@ -1,14 +1,13 @@
 """Performs the probes of one agent, and makes cells of what they find."""
 
-import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from tests.real_cli.agents_table.known_agents import Agent
 from tests.real_cli.agents_table.one_blueprint import Cells
 from tests.real_cli.agents_table.page import Column
 from tests.real_cli.agents_table.probe_runs import Bench, NotSeen, Probe
-from tests.real_cli.agents_table.probes_of_blueprint import probe_blueprint
+from tests.real_cli.agents_table.probes_of_blueprint import ATTACHMENT, probe_blueprint
 from tests.real_cli.agents_table.probes_of_questions import probe_parking, probe_questions
 from tests.real_cli.agents_table.probes_of_sessions import (
     described,
@@ -21,7 +20,9 @@ from tests.real_cli.agents_table.probes_of_sessions import (
 )
 from tests.real_cli.agents_table.probes_of_settings import probe_allowed_tools, probe_settings, probe_strategies
 
-PROBES: dict[str, Probe] = {
+_BOOLEANS: Final = "resume multi_turn prepare cancel streaming check trace input input_parking"
+"""The capabilities that are true or false."""
+PROBES: Final[dict[str, Probe]] = {
     "blueprint": probe_blueprint,
     "resume": probe_resume,
     "cancel": probe_cancel,
@@ -53,18 +54,14 @@ def column_of(bench: Bench, probes: Sequence[str]) -> Column:
         except Exception as fault:  # noqa: BLE001  # one probe that fails must not lose what the others see
             faults[name] = f"{type(fault).__name__}: {fault}"
         seconds[name] = round(time.monotonic() - began, 1)
-    return Column(bench.agent, bench.agent.version, cells, faults, declared_by(bench.agent), seconds)
+    return Column(bench.agent, bench.agent.version, cells, faults, declared_in(described(bench.agent)), seconds)
 
 
-def declared_by(agent: Agent) -> dict[str, bool]:
-    """Return by row of the table whether the executor declares it."""
-    description = described(agent)
-    capabilities = description["capabilities"]
-    rows = {
-        f"`{name}`": bool(value) for name, value in capabilities.items() if name not in ("output_schema", "attachments")
-    }
-    rows["`attachments`: a PNG"] = "image/png" in (capabilities.get("attachments") or {}).get("media_types", ())
-    rows |= {f"strategy `{name}`": True for name in capabilities["output_schema"]["strategies"]}
-    return rows | {
-        f"setting `{name}`": True for name in json.loads(json.dumps(description["config_schema"])).get("properties", {})
-    }
+def declared_in(description: Mapping[str, Any]) -> dict[str, bool]:
+    """Return by row of the table whether a description declares it. Rows about other promises are left out."""
+    capabilities, settings = description["capabilities"], description["config_schema"].get("properties", {})
+    media_types = (capabilities.get("attachments") or {}).get("media_types", ())
+    listed = [f"strategy `{name}`" for name in capabilities["output_schema"]["strategies"]]
+    listed += [f"setting `{name}`" for name in settings]
+    known = {f"`{name}`": bool(capabilities.get(name)) for name in _BOOLEANS.split()}
+    return known | {ATTACHMENT: "image/png" in media_types} | dict.fromkeys(listed, True)
