@@ -6,6 +6,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -137,11 +139,8 @@ def _qwen_writes(path: Path) -> ToolUse:
 
 
 def _codex_program() -> str:
-    try:
-        from codex_cli_bin import bundled_codex_path
-    except ImportError:
-        return "codex"
-    return str(bundled_codex_path())
+    wheel = "codex_cli_bin"  # has no types
+    return "codex" if find_spec(wheel) is None else str(import_module(wheel).bundled_codex_path())
 
 
 PYTHON: Final = (sys.executable, "--version")
