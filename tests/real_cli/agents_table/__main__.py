@@ -37,7 +37,10 @@ def main(arguments: Sequence[str]) -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="agents-") as folder, ThreadPoolExecutor(asked.jobs) as threads:
         benches = [Bench(agent, Path(folder, agent.name)) for agent in agents]
-        columns = list(threads.map(lambda bench: probed(bench, asked.only or list(PROBES)), benches))
+        slowest_first = sorted(benches, key=lambda bench: bench.agent.page != "acp-executors.md")
+        found = threads.map(lambda bench: probed(bench, asked.only or list(PROBES)), slowest_first)
+        by_name = {column.agent.name: column for column in found}
+    columns = [by_name[agent.name] for agent in agents]
     seconds = time.monotonic() - began
     where = (
         f"{datetime.now(UTC):%Y-%m-%d}, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
