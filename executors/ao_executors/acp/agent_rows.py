@@ -220,6 +220,7 @@ GEMINI: Final = AgentRow(
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
         "GEMINI_MODEL": "{model}",
         "GEMINI_SYSTEM_MD": "{system_prompt_file}",
+        "TMPDIR": "{folder}",  # it leaves a file there for each error of the API
         "NO_BROWSER": "1",
     },
     counts_turns=True,
@@ -268,6 +269,7 @@ OPENCODE: Final = AgentRow(
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+        "TMPDIR": "{folder}",  # it leaves libraries there
     },
     resumes=True,
     counts_turns=True,
@@ -286,6 +288,7 @@ QWEN: Final = AgentRow(
         "OPENAI_MODEL": "{model}",
         "QWEN_CODE_SYSTEM_SETTINGS_PATH": {"file": _GEMINI_SETTINGS},
         "QWEN_SYSTEM_MD": "{system_prompt_file}",
+        "TMPDIR": "{folder}",  # it leaves a folder of sockets there
         "QWEN_USAGE_STATISTICS_ENABLED": "false",  # with `--bare`, the settings are read after statistics are sent
         "NO_BROWSER": "1",
     },

@@ -1,7 +1,8 @@
 """Print the table of docs/agents.md: what was seen of each agent with one blueprint and a simulated model.
 
-Run: python -m tests.real_cli.agents_table [NAME…] [--write] [--jobs N] [--only PROBE…]. Exits with 1 if a capability
-that an executor declares was not seen, and says which, with the run's own error.
+Run: python -m tests.real_cli.agents_table [NAME…] [--write] [--jobs N] [--only PROBE…]. With --write, the columns of
+agents that are not named or not installed stay as they are. Exits with 1 if something that an executor declares was not
+seen, and says what, with the run's own error.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.real_cli.agents_table.known_agents import AGENTS, ROOT
-from tests.real_cli.agents_table.page import Column, document_with, table_of
+from tests.real_cli.agents_table.page import Column, document_with, standing_in, table_of
 from tests.real_cli.agents_table.probe_runs import Bench
 from tests.real_cli.agents_table.probing import PROBES, column_of
 
@@ -31,8 +32,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="how many agents are probed at a time")
     parser.add_argument("--only", action="append", choices=sorted(PROBES), help="this probe; repeatable")
     asked = parser.parse_args(arguments)
-    if asked.write and (asked.names or asked.only):
-        parser.error("--write needs all agents and all probes")
+    if asked.write and asked.only:
+        parser.error("--write needs all probes")
     agents = [agent for agent in AGENTS if not asked.names or agent.name in asked.names]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="agents-") as folder, ThreadPoolExecutor(asked.jobs) as threads:
@@ -41,14 +42,14 @@ def main(arguments: Sequence[str]) -> int:
         found = threads.map(lambda bench: probed(bench, asked.only or list(PROBES)), slowest_first)
         by_name = {column.agent.name: column for column in found}
     columns = [by_name[agent.name] for agent in agents]
-    seconds = time.monotonic() - began
-    where = (
-        f"{datetime.now(UTC):%Y-%m-%d}, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    )
-    table = table_of(columns, f"{where}, {seconds:.0f} s")
+    document, day = PAGE.read_text(encoding="utf-8"), f"{datetime.now(UTC):%Y-%m-%d}"
+    shown = standing_in(document) if asked.write else {}
+    shown |= {column.agent.name: column.shown(day) for column in columns if column.version}
+    table = table_of({agent: shown[agent.name] for agent in AGENTS if agent.name in shown})
     sys.stdout.write(f"{table}\n")
+    sys.stderr.write(f"{time.monotonic() - began:.0f} s; {platform.platform()}, Python {platform.python_version()}\n")
     if asked.write:
-        PAGE.write_text(document_with(PAGE.read_text(encoding="utf-8"), table), encoding="utf-8")
+        PAGE.write_text(document_with(document, table), encoding="utf-8")
     faults = [(column.agent.name, row, why) for column in columns for row, why in column.unkept.items()]
     for name, row, why in faults:
         sys.stderr.write(f"!! {name}, {row}: declared, and not seen: {why}\n")

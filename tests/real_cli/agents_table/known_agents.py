@@ -23,7 +23,7 @@ VERSION_SECONDS: Final = 60
 ToolUse = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Agent:
     """An executor, and the program behind it.
 

@@ -1,7 +1,7 @@
 """The table as Markdown: one row for each promise, one column for each agent, and the reasons below."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,13 +43,19 @@ ROWS: Final = {
 """The rows in their order, each with the probe that fills it."""
 
 
+SEEN_ON: Final = "seen on"
+VERSION: Final = "version"
+Shown = Mapping[str, str]
+"""What the table shows of an agent, by row: `yes`, `not tried`, or the reason of a `no`."""
+
+
 @dataclass(frozen=True)
 class Column:
     """What was seen of an agent.
 
     Args:
         agent: The agent.
-        version: That of the program behind it.
+        version: That of the program behind it; empty if it is not installed.
         cells: By row: empty for `yes`, else the reason of a `no`.
         faults: By probe that saw nothing: the run's own error.
         declared: By row: whether `describe` has it.
@@ -73,31 +79,49 @@ class Column:
         tried = {row: self.why_not(row) for row in ROWS if self.declared.get(row)}
         return {row: why for row, why in tried.items() if why}
 
+    def shown(self, day: str) -> Shown:
+        """Return what the table shows, seen on this day."""
+        cells = {row: self.why_not(row) for row in ROWS}
+        told = {row: "not tried" if why is None else _reason(why, self.agent.name) for row, why in cells.items()}
+        return {VERSION: self.version, SEEN_ON: day, **{row: text or "yes" for row, text in told.items()}}
 
-def table_of(columns: Sequence[Column], made: str) -> str:
-    """Return the table with its reasons; `made` says when and where it was made."""
+
+def table_of(columns: Mapping[Agent, Shown]) -> str:
+    """Return the table, with the reasons below."""
     reasons: dict[str, int] = {}
     lines = [
         BEGIN,
         "",
-        f"| {made} | " + " | ".join(f"[{one.agent.name}]({one.agent.page})" for one in columns) + " |",
+        "| | " + " | ".join(f"[{agent.name}]({agent.page})" for agent in columns) + " |",
         "| --- " * (len(columns) + 1) + "|",
-        "| version | " + " | ".join(one.version for one in columns) + " |",
     ]
-    for row in ROWS:
-        cells = [_cell(column, row, reasons) for column in columns]
+    for row in (VERSION, SEEN_ON, *ROWS):
+        texts = [shown.get(row, "not tried") for shown in columns.values()]
+        plain = row not in ROWS
+        cells = [text if plain or text in ("yes", "not tried") else _numbered(text, reasons) for text in texts]
         lines.append(f"| {row} | {' | '.join(cells)} |")
     lines += ["", *(f"{number}. {reason}" for reason, number in reasons.items()), "", END]
     return "\n".join(lines)
 
 
-def _cell(column: Column, row: str, reasons: dict[str, int]) -> str:
-    why = column.why_not(row)
-    if why is None:
-        return "not tried"
-    if not why:
-        return "yes"
-    return f"no [{reasons.setdefault(_reason(why, column.agent.name), len(reasons) + 1)}]"
+def _numbered(reason: str, reasons: dict[str, int]) -> str:
+    return f"no [{reasons.setdefault(reason, len(reasons) + 1)}]"
+
+
+def standing_in(document: str) -> dict[str, Shown]:
+    """Return by agent what the table of a page shows; empty without a table."""
+    table = document.partition(BEGIN)[2].partition(END)[0]
+    reasons = dict(re.findall(r"^(\d+)\. (.+)$", table, re.MULTILINE))
+    rows = [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table.splitlines() if line[:1] == "|"
+    ]
+    names = [found[1] if (found := re.match(r"\[([\w-]+)\]", cell)) else "" for cell in rows[0]] if rows else []
+    shown: dict[str, dict[str, str]] = {name: {} for name in names if name}
+    for row in rows[2:]:
+        for name, cell in zip(names[1:], row[1:], strict=True):
+            found = re.fullmatch(r"no \[(\d+)\]", cell)
+            shown[name][row[0]] = reasons[found[1]] if found else cell
+    return dict(shown)
 
 
 def _reason(why: str, name: str) -> str:

@@ -41,7 +41,7 @@ PROBES: Final[dict[str, Probe]] = {
 def column_of(bench: Bench, probes: Sequence[str]) -> Column:
     """Return what was seen of an agent. A probe that fails leaves its rows untried, and its error in `faults`."""
     if not bench.agent.is_installed:
-        return Column(bench.agent, "not installed here", {}, {}, {}, {})
+        return Column(bench.agent, "", {}, {}, {})
     cells: Cells = {}
     faults: dict[str, str] = {}
     seconds: dict[str, float] = {}

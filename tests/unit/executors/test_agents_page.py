@@ -14,7 +14,7 @@ from ao_executors.command.command_executor import DESCRIPTION as COMMAND
 from ao_executors.core.described import common_settings
 from ao_executors.procedural.procedural_executor import DESCRIPTION as PROCEDURAL
 from tests.real_cli.agents_table.known_agents import AGENTS
-from tests.real_cli.agents_table.page import BEGIN, END, ROWS, Column, document_with, table_of
+from tests.real_cli.agents_table.page import BEGIN, END, ROWS, Column, document_with, standing_in, table_of
 from tests.real_cli.agents_table.probing import declared_in
 
 PAGE = (Path(__file__).parents[3] / "docs/agents.md").read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def test_each_no_has_its_reason() -> None:
     reasons = {int(number) for number in re.findall(r"^(\d+)\. \S", SEEN, re.MULTILINE)}
 
     assert numbers == reasons == set(range(1, len(reasons) + 1))
-    assert {cell for row in SEEN_ROWS[1:] for cell in row[1:]} <= {"yes", "not tried", *(f"no [{n}]" for n in numbers)}
+    assert {cell for row in SEEN_ROWS[2:] for cell in row[1:]} <= {"yes", "not tried", *(f"no [{n}]" for n in numbers)}
 
 
 def test_a_cell_is_what_was_seen_and_a_fault_is_told() -> None:
@@ -69,7 +69,7 @@ def test_a_cell_is_what_was_seen_and_a_fault_is_told() -> None:
     seen = Column(
         agent, "1.0", {"`cancel`": "", "`trace`": "no | header"}, {"resume": "boom\n  at /a/b/c.py"}, declared
     )
-    table = table_of([seen], "today")
+    table = table_of({agent: seen.shown("2026-01-02")})
 
     assert "| `cancel` | yes |" in table
     assert "| `trace` | no [1] |" in table
@@ -78,6 +78,7 @@ def test_a_cell_is_what_was_seen_and_a_fault_is_told() -> None:
     assert "1. no \\| header\n2. boom at …/c.py\n" in table
     assert seen.unkept == {"`resume`": "boom\n  at /a/b/c.py"}
     assert document_with(f"before\n{BEGIN}\nold\n{END}\nafter", table) == f"before\n{table}\nafter"
+    assert table_of({agent: standing_in(table)[agent.name]}) == table
 
 
 def test_the_table_says_which_settings_an_executor_knows() -> None:
