@@ -1,5 +1,6 @@
 """Permission requests of an agent: the configuration says what needs no question; a person decides about the rest."""
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Final, Literal
 
@@ -39,6 +40,7 @@ class AgentPermissions:
         self._folders = [Path(folder).resolve() for folder in folders]
         self._servers = [*map(plain_name, blueprint_servers(task.invocation)), *([SERVER] if is_offered(task) else [])]
         self._inputs = task.inputs
+        self._lasting = agent.lasting_options
         self._tools = tools
         self._count = 0
 
@@ -49,7 +51,7 @@ class AgentPermissions:
         self._tools.start(call.call_id)
         if self.is_cancelled:
             return CANCELLED
-        options, reason = _options_of(params), _DENIED if self._access is None else _NOBODY_ASKED
+        options, reason = _options_of(params, self._lasting), _DENIED if self._access is None else _NOBODY_ASKED
         if self._tools.submits(call) and self._tools.is_part(call.call_id):
             chosen, reason = None, "only the agent of the run submits its answer"
         elif self._needs_no_question(call):
@@ -106,14 +108,14 @@ class AgentPermissions:
         return chosen, denial_of(resolution)
 
 
-def _options_of(params: JsonDocument) -> list[InputOption]:
-    """Return the options whose kinds are known, each id once."""
+def _options_of(params: JsonDocument, lasting: Container[str]) -> list[InputOption]:
+    """Return the options whose kinds are known, each id once, those for one call first; none that is `lasting`."""
     found: dict[str, InputOption] = {}
     for option in objects_in(params.get("options")):
         option_id, kind = option.get("optionId"), _KINDS.get(str(option.get("kind")))
-        if kind is not None and isinstance(option_id, str):
+        if kind is not None and isinstance(option_id, str) and option_id not in lasting:
             found.setdefault(option_id, InputOption(option_id, str(option.get("name") or option_id), *kind))
-    return list(found.values())
+    return sorted(found.values(), key=lambda option: option.scope != "once")
 
 
 def _first(options: list[InputOption], effect: str) -> InputOption | None:

@@ -44,6 +44,8 @@ class AgentRow:
             paths in it: the variable has the path of the file or folder.
         meta: `_meta` of `session/new`, `session/resume` and `session/load`.
         mode: The session mode in which the agent asks for permission; None: the agent begins in it.
+        lasting_options: Answers to a permission request that the agent writes into its configuration, for all later
+            sessions. Nobody is offered them.
         tool_name: A field of the first update of a tool call, and a pattern with the tool's own name in it.
         answer_tool: The own name of `submit_answer`.
         resumes: Whether an earlier session can be continued in a new process.
@@ -79,6 +81,7 @@ class AgentRow:
     variables: Mapping[str, object] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     mode: str | None = None
+    lasting_options: tuple[str, ...] = ()
     tool_name: tuple[str, str] = ("name", "(.+)")
     answer_tool: str = "mcp__ao_answer__submit_answer"
     resumes: bool = False
@@ -238,6 +241,7 @@ GEMINI: Final = AgentRow(
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
         "GEMINI_MODEL": "{model}",
         "GEMINI_SYSTEM_MD": "{system_prompt_file}",
+        "TMPDIR": "{folder}",  # it leaves a file there for each error of the API
         "NO_BROWSER": "1",
     },
     usual_retries=2,  # it waits 5 s before the first one, and twice as long before each other one
@@ -293,6 +297,7 @@ OPENCODE: Final = AgentRow(
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+        "TMPDIR": "{folder}",  # it leaves libraries there
     },
     resumes=True,
     tells_cost=True,
@@ -316,9 +321,11 @@ QWEN: Final = AgentRow(
             "file": {**_GEMINI_SETTINGS, "model": {"generationConfig": {"maxRetries": 0}}}
         },
         "QWEN_SYSTEM_MD": "{system_prompt_file}",
+        "TMPDIR": "{folder}",  # it leaves a folder of sockets there
         "QWEN_USAGE_STATISTICS_ENABLED": "false",  # with `--bare`, the settings are read after statistics are sent
         "NO_BROWSER": "1",
     },
+    lasting_options=("proceed_always_project", "proceed_always_user"),
     resumes=True,
     hides="cut off or refused",
     counts_turns=True,

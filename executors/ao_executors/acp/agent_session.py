@@ -68,7 +68,7 @@ class AgentSession:
 
 @asynccontextmanager
 async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterator[AgentSession]:
-    """Open a session for a task, and emit `session_bound`.
+    """Open a session for a task, and emit `session_bound` if it can be continued.
 
     Args:
         agent: The row.
@@ -96,7 +96,8 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
                 session_id, state = await _session_of(opening, launch, earlier, capabilities)
                 if earlier is None:
                     held.enter_context(occupy(f"acp {agent.name}", session_id))
-                task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
+                if agent.resumes:
+                    task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
                 await _set_mode(opening, session_id, state)
                 await _set_effort(opening, session_id, state)
                 await _wait_for_servers(opening, session_id)

@@ -107,7 +107,7 @@ def asks_and_waits(_text: str) -> Any:
 
 def asks(_text: str, options: list[dict[str, str]] = OPTIONS) -> Any:
     update("tool_call", **{**CALL, "rawInput": {}, "status": "pending"})
-    outcome = ask_permission(options)
+    outcome = ask_permission(given("options", options))
     status = "completed" if outcome.get("optionId") in ("yes", "always") else "failed"
     update("tool_call_update", toolCallId="call_1", status=status, rawOutput=f"{status}: {outcome}")
     if "falls_silent_when_denied" not in TRAPS:

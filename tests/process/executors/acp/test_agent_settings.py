@@ -14,6 +14,7 @@ from tests.real_cli import mcp_lookup
 
 GEMINI = [installed("ao-gemini-exec")]
 OPENCODE = [installed("ao-opencode-exec")]
+QWEN = [installed("ao-qwen-exec")]
 CONTRACT = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 BYTES = b"\x89PNG\r\n\x1a\n"
 
@@ -127,6 +128,21 @@ def test_nobody_is_asked_about_what_needs_no_question(tmp_path: Path) -> None:
 
     assert ended.terminal["result_text"] == "yes"
     assert not ended.of_type("input_requested")
+
+
+def test_nobody_is_offered_an_answer_that_lasts_longer_than_the_session(tmp_path: Path) -> None:
+    """Qwen 0.24.4 writes such an answer as a rule into `settings.json` of the user or the project."""
+    kinds = {"proceed_always_user": "allow_always", "proceed_once": "allow_once", "cancel": "reject_once"}
+    offered = [{"optionId": option, "name": option, "kind": kind} for option, kind in kinds.items()]
+    agent = config("asks", f"options:{json.dumps(offered)}")
+    document = invocation(project_dir=str(tmp_path), executor_config=agent, control={"stdin": "open", "input": True})
+    with ExecutorProcess(QWEN) as executor:
+        executor.write_line(document)
+        request = executor.read_until("input_requested")
+        executor.write_line({"type": "input_response", "request_id": request["request_id"], "option_id": "cancel"})
+        executor.finish()
+
+    assert [option["id"] for option in request["options"]] == ["proceed_once", "cancel"]
 
 
 def test_a_mode_of_the_agent_and_access_contradict_each_other(tmp_path: Path) -> None:

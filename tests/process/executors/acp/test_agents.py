@@ -203,9 +203,9 @@ def test_a_person_decides(
 
     assert (request["title"], request["tool_input"]) == ("Run `ls`", {"command": "ls"})
     assert [(one["id"], one["effect"], one["scope"]) for one in request["options"]] == [
-        ("always", "allow", "session"),
         ("yes", "allow", "once"),
         ("no", "deny", "once"),
+        ("always", "allow", "session"),
     ]
     assert ended.terminal["result_text"] == chosen
     (finished,) = ended.of_type("tool_finished")
