@@ -345,24 +345,25 @@ ANSWERED: Final = of_session(parameters={}, input_responses=[{"request_id": "ask
 """The row of a run that an answer has queued: nobody can ask for it otherwise."""
 
 NO_TEXT: Final = "half a surrogate pair"
+NO_TYPE: Final = r"text\W+is not one of"
 REFUSED: Final[dict[str, Refused]] = {
     "an unknown agent": Refused(start("nobody"), "agent", "not found|not exist|No such", "nobody"),
     "an unknown profile": Refused(start(profile="no-such"), "profile", "no profile or executor is called", "no-such"),
     "parameters that do not fit": Refused(
-        start("writer"), "parameters", '"topic" is a required property', is_of_the_run=True
+        start("writer"), "parameters", r"topic\W+is a required property", is_of_the_run=True
     ),
     "a parameter of another type": Refused(
         start("writer", {"topic": "bees", "words": "many"}),
-        "parameters.words", '"many" is not of type "integer"', is_of_the_run=True,
+        "parameters.words", r"many\W+is not of type \W+integer", is_of_the_run=True,
     ),
     "no prompt": Refused(
-        start(parameters={"a": 1}), "parameters", '"prompt" is a required property', is_of_the_run=True
+        start(parameters={"a": 1}), "parameters", r"prompt\W+is a required property", is_of_the_run=True
     ),
     "an empty prompt": Refused(
-        start(parameters={"prompt": ""}), "parameters.prompt", "'' should be non-empty", is_of_the_run=True
+        start(parameters={"prompt": ""}), "parameters.prompt", "should be non-empty", is_of_the_run=True
     ),
     "a prompt that is a number": Refused(
-        start(parameters={"prompt": 1}), "parameters.prompt", '1 is not of type "string"', is_of_the_run=True
+        start(parameters={"prompt": 1}), "parameters.prompt", r"1 is not of type \W+string", is_of_the_run=True
     ),
     "parameters that are a list": Refused(
         start(parameters=[1]), "parameters", "expected an object|valid dictionary|valid object", "list"
@@ -380,7 +381,7 @@ REFUSED: Final[dict[str, Refused]] = {
     "parameters of 62 levels": Refused(
         start("writer", {"topic": "deep", "deep": nested(62)}), "parameters.deep[0][0]", "nested deeper than"
     ),
-    "a schema that is none": Refused(start(output_schema=UNFIT), "output_schema.type", '"text" is not one of'),
+    "a schema that is none": Refused(start(output_schema=UNFIT), "output_schema.type", NO_TYPE),
     "an unknown named schema": Refused(
         start(output_schema_name="none"), "output_schema_name", "there is no schema", "'none'"
     ),
@@ -451,9 +452,9 @@ REFUSED: Final[dict[str, Refused]] = {
         resume(model_script=SCRIPT), "model_script", "was created with a real model", "ses_plain"
     ),
     "an empty further prompt": Refused(
-        resume(parameters={"prompt": ""}), "parameters.prompt", "'' should be non-empty", is_of_the_run=True
+        resume(parameters={"prompt": ""}), "parameters.prompt", "should be non-empty", is_of_the_run=True
     ),
-    "a further schema that is none": Refused(resume(output_schema=UNFIT), "output_schema.type", '"text" is not one of'),
+    "a further schema that is none": Refused(resume(output_schema=UNFIT), "output_schema.type", NO_TYPE),
     "another further schema than the agent's": Refused(
         resume("ses_fixed", output_schema={"type": "array"}),
         "output_schema", "cannot replace the agent's output_schema",

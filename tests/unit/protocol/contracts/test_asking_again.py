@@ -111,7 +111,8 @@ def test_a_place_is_that_in_the_whole_answer() -> None:
 @pytest.mark.parametrize("schema", SCHEMAS, ids=["object", "union", "list", "optional", "integer", "text"])
 def test_no_demand_is_without_a_place(schema: dict[str, Any]) -> None:
     answers = [str(broken.values[0]) for broken in BREAKS]
-    answers += [json.dumps(value) for value in (None, True, -1.5, "x", [], [None, {}], {}, {"kind": "line"}, 2**60)]
+    odd: list[Any] = [None, True, -1.5, "x", [], [None, {}], {}, {"kind": "line"}, 2**60]
+    answers += map(json.dumps, odd)
     for answer in answers:
         for text in (answer, f"Here:\n\n{answer}", f"```json\n{answer}\n```\nDone.", f"<answer>{answer}</answer>"):
             for line in (demand(text, schema) or "").splitlines()[1:]:
