@@ -109,8 +109,10 @@ def test_an_mcp_server_without_type_is_a_program() -> None:
 
 
 UNUSUAL_SERVERS: JsonObject = {
-    "b": {"url": "https://b.example"},
-    "c": {"type": "streamable-http", "url": "https://c"},
+    "agent_blueprint": {
+        "name": "a",
+        "mcp_servers": {"b": {"url": "https://b.example"}, "c": {"type": "streamable-http", "url": "https://c"}},
+    }
 }
 
 
@@ -126,10 +128,7 @@ UNUSUAL_SERVERS: JsonObject = {
             "$.control: input should be a valid dictionary, found 'open'",
         ),
         (
-            {
-                **SMALLEST,
-                "agent_blueprint": {"name": "a", "mcp_servers": UNUSUAL_SERVERS},
-            },
+            {**SMALLEST, **UNUSUAL_SERVERS},
             "invalid invocation: $.agent_blueprint.mcp_servers.b: url without type; write type: http, or type: sse, "
             "beside it; $.agent_blueprint.mcp_servers.c.type: expected stdio, http or sse, found 'streamable-http'",
         ),
