@@ -33,7 +33,7 @@ _REFUSED: Final = {
 """Fields without which a server would lack something, or give the agent more than its file allows."""
 
 
-def servers_of_file(document: JsonObject) -> JsonObject | None:
+def servers_of_file(document: JsonObject) -> dict[str, Any] | None:
     """Return the MCP servers in the whole configuration file of another tool; None if it has none."""
     for path in WHOLE_FILES:
         servers: Any = document
@@ -41,7 +41,7 @@ def servers_of_file(document: JsonObject) -> JsonObject | None:
             servers = servers.get(name) if isinstance(servers, dict) else None
         entries = list(servers.values()) if isinstance(servers, dict) and not _ENTRY & servers.keys() else []
         if entries and all(isinstance(one, dict) and _ENTRY & one.keys() for one in entries):
-            return servers
+            return dict(servers)
     return None
 
 
@@ -52,7 +52,7 @@ def with_usual_servers(blueprint: JsonObject) -> tuple[JsonObject, list[str]]:
     out. What is no object or has an invalid field stays, for the validation of the blueprint.
     """
     field = "mcp_servers" if "mcp_servers" in blueprint else "mcpServers"
-    servers = blueprint.get(field)
+    servers: Any = blueprint.get(field)
     if isinstance(servers, list) and all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in servers):
         servers = {one["name"]: {key: one[key] for key in one if key != "name"} for one in servers}
     if not isinstance(servers, dict):

@@ -316,8 +316,7 @@ def import_agent(file: Path, output: Path | None, agent: str | None) -> None:
             written.write(text)
     except FileExistsError as error:
         raise RunnerError(f"{output} exists; remove it, or name another file") from error
-    options = [one.partition("; write ")[2] for one in loaded.not_carried_over if "; write --" in one]
-    show_success(f"{output} written; run it: {' '.join(['ao run', str(output), '-p PROMPT', *options])}")
+    show_success(f"{output} written; run it: ao run {output} -p PROMPT")
 
 
 def _blueprint_problems(loaded: LoadedBlueprint) -> list[str]:

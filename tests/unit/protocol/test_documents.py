@@ -108,6 +108,14 @@ def test_an_mcp_server_without_type_is_a_program() -> None:
     }
 
 
+UNUSUAL_SERVERS: JsonObject = {
+    "agent_blueprint": {
+        "name": "a",
+        "mcp_servers": {"b": {"url": "https://b.example"}, "c": {"type": "streamable-http", "url": "https://c"}},
+    }
+}
+
+
 @pytest.mark.requirement("AOX-011", "AOX-014", "AOX-041", "AOX-053")
 @pytest.mark.parametrize(
     ("document", "sentence"),
@@ -120,16 +128,7 @@ def test_an_mcp_server_without_type_is_a_program() -> None:
             '$.control: input should be a valid dictionary, found "open"',
         ),
         (
-            {
-                **SMALLEST,
-                "agent_blueprint": {
-                    "name": "a",
-                    "mcp_servers": {
-                        "b": {"url": "https://b.example"},
-                        "c": {"type": "streamable-http", "url": "https://c"},
-                    },
-                },
-            },
+            {**SMALLEST, **UNUSUAL_SERVERS},
             "invalid invocation: $.agent_blueprint.mcp_servers.b: url without type; write type: http, or type: sse, "
             "beside it; $.agent_blueprint.mcp_servers.c.type: expected stdio, http or sse, found 'streamable-http'",
         ),

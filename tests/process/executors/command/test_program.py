@@ -190,15 +190,22 @@ def test_too_much_output_is_a_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("AOX-192")
-@pytest.mark.parametrize("name", ["no-such-program", "./no-such-program", "./plain"])
-def test_a_missing_program_is_a_missing_dependency(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("no-such-program", "pip install it"),
+        ("./no-such-program", "pip install it"),
+        ("./plain", "plain is not executable; chmod +x ./plain"),
+    ],
+)
+def test_a_missing_program_is_a_missing_dependency(tmp_path: Path, name: str, advice: str) -> None:
     (tmp_path / "plain").write_text("no program")
     config = {"argv": [name], "install_hint": "pip install it"}
     ended = run(COMMAND, invocation(project_dir=str(tmp_path), executor_config=config))
 
     assert (ended.error["type"], ended.error["origin"], ended.exit_code) == ("dependency_missing", "environment", 1)
     assert repr(name) in ended.error["message"]
-    assert ended.error["message"].endswith("pip install it")
+    assert ended.error["message"].endswith(advice)
     assert ended.error["side_effects"] == "none"
 
 
