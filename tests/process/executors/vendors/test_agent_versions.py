@@ -36,7 +36,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("version", [KNOWN["qwen"].oldest, KNOWN["qwen"].newest])
 def test_a_version_that_was_tried_is_told_with_its_path(version: str, tmp_path: Path) -> None:
     path = installed(tmp_path, version)
-    told = [{"name": "qwen", "path": str(path), "version": version}]
+    told: list[dict[str, str | None]] = [{"name": "qwen", "path": str(path), "version": version}]
     assert examine("qwen", path, "npm install it") == Findings([], told)
 
 
