@@ -72,7 +72,7 @@ def test_an_agent_that_says_that_it_is_too_old_fails_the_run(version: str | None
         refuse_too_old("qwen", version, "install it")
         return
     with pytest.raises(
-        RunFailed, match=r"qwen 0\.15\.10 is too old: 0\.24\.4 is the oldest that works: install it"
+        RunFailed, match=r"qwen 0\.15\.10 is too old: 0\.24\.0 is the oldest that works: install it"
     ) as failed:
         refuse_too_old("qwen", version, "install it")
     assert failed.value.error_type == "dependency_missing"
