@@ -18,7 +18,7 @@ from typing import Any, Final
 
 TIMEOUT_SECONDS: Final = 150
 _JOBS: Final = 2
-_LONG_WAIT: Final = {"headers": {"retry-after": "120"}}
+_LONG_WAIT: Final[Any] = {"headers": {"retry-after": "120"}}
 API_OF: Final = {
     "claude-code": "anthropic",
     "codex": "openai",

@@ -5,30 +5,37 @@ import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.real_cli.claude_code.claude import EXECUTOR
 from tests.real_cli.claude_code.conftest import StartClaude
+from tests.real_cli.programs import CLAUDE_CLI
 
 CANARY = 'canary-7f3a"quoted'
 
 
-def check(tmp_path: Path, **variables: str) -> tuple[int, dict[str, object]]:
+def check(tmp_path: Path, **variables: str) -> tuple[int, dict[str, Any]]:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables}
     done = subprocess.run([*EXECUTOR, "check"], env=env, capture_output=True, timeout=100, check=False)
-    verdict: dict[str, object] = json.loads(done.stdout)
+    verdict: dict[str, Any] = json.loads(done.stdout)
     return done.returncode, verdict
 
 
 @pytest.mark.requirement("AOX-126")
 def test_check_finds_nothing_missing_where_there_is_a_key(tmp_path: Path) -> None:
-    assert check(tmp_path, ANTHROPIC_API_KEY="sk-ant-x") == (0, {"ok": True, "problems": []})
+    code, verdict = check(tmp_path, ANTHROPIC_API_KEY="sk-ant-x")
+    (program,) = verdict.pop("programs")
+    assert (code, verdict) == (0, {"ok": True, "problems": []})
+    assert (program["name"], program["path"]) == ("claude", str(CLAUDE_CLI))
+    assert program["version"].startswith("2.")
+    assert list(tmp_path.iterdir()) == []  # the home
 
 
 @pytest.mark.requirement("AOX-126")
 def test_check_leaves_the_credentials_of_a_cloud_to_the_cloud(tmp_path: Path) -> None:
-    assert check(tmp_path, CLAUDE_CODE_USE_BEDROCK="1") == (0, {"ok": True, "problems": []})
+    assert check(tmp_path, CLAUDE_CODE_USE_BEDROCK="1")[0] == 0
     assert check(tmp_path, AWS_SECRET_ACCESS_KEY="for-something-else")[0] == 1
 
 
@@ -36,10 +43,7 @@ def test_check_leaves_the_credentials_of_a_cloud_to_the_cloud(tmp_path: Path) ->
 def test_check_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
     code, verdict = check(tmp_path)
     assert code == 1
-    assert verdict == {
-        "ok": False,
-        "problems": ["no credentials; set ANTHROPIC_API_KEY, or run `claude` once and log in"],
-    }
+    assert verdict["problems"] == ["no credentials; set ANTHROPIC_API_KEY, or run `claude` once and log in"]
 
 
 def test_check_names_a_package_that_is_missing_once(tmp_path: Path) -> None:

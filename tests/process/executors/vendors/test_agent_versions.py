@@ -36,7 +36,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("version", [KNOWN["qwen"].oldest, KNOWN["qwen"].newest])
 def test_a_version_that_was_tried_is_told_with_its_path(version: str, tmp_path: Path) -> None:
     path = installed(tmp_path, version)
-    told = [{"name": "qwen", "path": str(path), "version": version}]
+    told: list[dict[str, str | None]] = [{"name": "qwen", "path": str(path), "version": version}]
     assert examine("qwen", path, "npm install it") == Findings([], told)
 
 
@@ -72,7 +72,7 @@ def test_an_agent_that_says_that_it_is_too_old_fails_the_run(version: str | None
         refuse_too_old("qwen", version, "install it")
         return
     with pytest.raises(
-        RunFailed, match=r"qwen 0\.15\.10 is too old: 0\.24\.4 is the oldest that works: install it"
+        RunFailed, match=r"qwen 0\.15\.10 is too old: 0\.24\.0 is the oldest that works: install it"
     ) as failed:
         refuse_too_old("qwen", version, "install it")
     assert failed.value.error_type == "dependency_missing"
