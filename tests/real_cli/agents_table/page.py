@@ -127,6 +127,7 @@ def standing_in(document: str) -> dict[str, Shown]:
 def _reason(why: str, name: str) -> str:
     """Return a reason as one line of Markdown, without what differs from run to run and from agent to agent."""
     line = re.sub(r"; (?:it has|use) \w+(?:,| or) .*|; use \w+$", "", " ".join(why.split()))
+    line = re.sub(r"\b(ses|run)_[0-9a-f]+", r"\1_…", line)
     line = re.sub(rf"(?<![\w-]){name}(?![\w-])", "NAME", line)
     line = re.sub(r"(?:/[\w.@+-]+){2,}", lambda found: f"…/{found[0].rpartition('/')[2]}", line)
     line = line if len(line) <= _REASON_CHARACTERS else f"{line[: _REASON_CHARACTERS - 1]}…"

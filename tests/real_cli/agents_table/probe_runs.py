@@ -20,7 +20,7 @@ from tests.process.runner.cli.calling import Ao, at_a_terminal
 from tests.real_cli.agents_table.known_agents import PROGRAM, Agent
 from tests.real_cli.agents_table.one_blueprint import PROCEDURAL
 
-RUN_SECONDS: Final = 75.0
+RUN_SECONDS: Final = 150.0
 """How long a run of a probe may take. The slowest, the first of OpenCode in a new home, takes 15 s."""
 Event = dict[str, Any]
 

@@ -77,7 +77,8 @@ def probe_parking(bench: Bench) -> Cells:
         waits = {"wait_seconds": 1, "then": "park"}
         return {PARKS: bench.run("parked", [_DONE], *bench.asked("Work."), input=waits).why}
     parked = bench.run("parked", answers_of(bench)[:1], *_CALLER, input={"wait_seconds": 1, "then": "park"})
-    parked.require(parked.error.get("type") == "input_required", "the run is not parked")
+    if parked.error.get("type") != "input_required":
+        raise NotSeen(parked.why)
     project = bench.folder / "parked"
     with ModelSimulator(Script.from_answers([_DONE])) as model:
         env = bench.agent.environment(model.url, bench.home)

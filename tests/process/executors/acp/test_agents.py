@@ -29,6 +29,12 @@ def test_a_turn_is_the_answer_in_pieces_and_whole(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.requirement("AOX-123")
+def test_a_session_is_announced_where_it_can_be_continued(tmp_path: Path) -> None:
+    assert ask(tmp_path, "says_in_pieces", program=CLAUDE).of_type("session_bound")
+    assert not ask(tmp_path, "says_in_pieces", program=ANY).of_type("session_bound")
+
+
 def test_other_output_and_long_lines_do_no_harm(tmp_path: Path) -> None:
     ended = ask(tmp_path, "prints_text", "reads_a_file")
 
