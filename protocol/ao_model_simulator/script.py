@@ -443,9 +443,8 @@ def _describe_expected(error: ErrorDetails) -> str:
         return f"a type that is one of {error['ctx']['expected_tags']}"
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(error["loc"][-1]), FIELD_NAMES, n=1, cutoff=CLOSE_ENOUGH)
-        parts: dict[int, type[ScriptPart]] = {1: Script, 3: Answer}
-        part = parts.get(len(error["loc"]))
-        fields = "of the script reference" if part is None else f"such as {', '.join(part.model_fields)}"
+        parts = {1: Script.model_fields, 3: Answer.model_fields}
+        fields = f"such as {', '.join(parts.get(len(error['loc'])) or FIELD_NAMES)}"
         return f"{near[0]}, perhaps" if near else f"a field {fields}"
     for start, phrase in PHRASES:
         if error["msg"].startswith(start):
