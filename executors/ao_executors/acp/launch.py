@@ -20,7 +20,7 @@ from ao_executors.core.answer_tool import SERVER, is_offered
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import merged
 from ao_executors.core.program import find_executable
-from ao_executors.vendors.mcp_servers import blueprint_servers, plain_name
+from ao_executors.vendors.mcp_servers import blueprint_servers
 from ao_protocol.errors import ErrorType
 
 _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
@@ -65,7 +65,7 @@ class Launch:
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
         limits = task.invocation.limits
-        servers = [*map(plain_name, blueprint_servers(task.invocation))]
+        servers = [*blueprint_servers(task.invocation)]
         values["additional_folders"] = config.get("additional_folders")
         values["allowed_tools"] = [*config.get("allowed_tools", ()), *(f"mcp__{name}" for name in servers)] or None
         values["mcp_servers"] = [*servers, *([SERVER] if is_offered(task) else [])] or None
