@@ -10,7 +10,7 @@ from ao_executors.core import InputOption, InputRequest, Task
 from ao_executors.core.answer_tool import SERVER, is_offered
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in
 from ao_executors.core.inputs import denial_of
-from ao_executors.vendors.mcp_servers import blueprint_servers, plain_name
+from ao_executors.vendors.mcp_servers import blueprint_servers
 
 CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 """The answer to a request of a turn that is cancelled, and a denial of a request without an option to reject."""
@@ -38,7 +38,7 @@ class AgentPermissions:
         self._access = task.config.get("access", "read") if "access" in agent.kept else None
         folders = [task.project_dir, *task.config.get("additional_folders", ())]
         self._folders = [Path(folder).resolve() for folder in folders]
-        self._servers = [*map(plain_name, blueprint_servers(task.invocation)), *([SERVER] if is_offered(task) else [])]
+        self._servers = [*blueprint_servers(task.invocation), *([SERVER] if is_offered(task) else [])]
         self._inputs = task.inputs
         self._lasting = agent.lasting_options
         self._tools = tools

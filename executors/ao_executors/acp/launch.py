@@ -22,7 +22,7 @@ from ao_executors.core.executor import refuse_unkept_limits, refused
 from ao_executors.core.foreign_json import merged
 from ao_executors.core.program import find_executable
 from ao_executors.vendors.claude_retries import retries_of
-from ao_executors.vendors.mcp_servers import blueprint_servers, plain_name
+from ao_executors.vendors.mcp_servers import blueprint_servers
 from ao_executors.vendors.provider_errors import RetryPolicy
 from ao_protocol.errors import ErrorType
 
@@ -71,7 +71,7 @@ class Launch:
         preface = _preface(agent, task)
         values: dict[str, object] = {name: os.environ.get(name) or None for name in agent.settings}
         limits = task.invocation.limits
-        servers = [*map(plain_name, blueprint_servers(task.invocation))]
+        servers = [*blueprint_servers(task.invocation)]
         values["additional_folders"] = config.get("additional_folders")
         values |= _values_of_servers(task, servers)
         values |= {name: by_value.get(config.get(name)) for name, by_value in agent.translations.items()}

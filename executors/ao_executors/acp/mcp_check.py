@@ -20,7 +20,6 @@ from ao_executors.core.program import Program
 from ao_executors.vendors.mcp_servers import (
     McpServer,
     blueprint_servers,
-    plain_name,
     unavailable_servers,
     unexpanded,
     warn_of_unavailable,
@@ -53,7 +52,7 @@ async def usable_servers(agent: AgentRow, task: Task, agent_takes: Mapping[str, 
     problems = await asyncio.gather(*(_problem_of(agent, task, server, agent_takes) for server in servers.values()))
     broken = unavailable_servers(servers, dict(zip(servers, problems, strict=True)))
     warn_of_unavailable(task.events, broken)
-    return [_entry(agent, plain_name(name), server) for name, server in servers.items() if name not in broken]
+    return [_entry(agent, name, server) for name, server in servers.items() if name not in broken]
 
 
 def _entry(agent: AgentRow, name: str, server: McpServer) -> dict[str, Any]:

@@ -11,20 +11,22 @@ from ao_protocol.wire import JsonObject, map_texts
 
 McpServer: TypeAlias = StdioMcpServer | RemoteMcpServer
 
-_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9-]+")
 _DOLLAR: Final = "${AO_UNSET_VARIABLE:-$}"
 """The Claude CLI replaces this text by a dollar sign, the default of an unset variable, and expands no result."""
 
 
 def blueprint_servers(invocation: Invocation) -> Mapping[str, McpServer]:
-    """Return the MCP servers of the blueprint by name."""
-    blueprint = invocation.agent_blueprint
-    return (blueprint.mcp_servers or {}) if blueprint is not None else {}
+    """Return the MCP servers of the blueprint by name.
 
-
-def plain_name(name: str) -> str:
-    """Return the name of a server as a part of names of tools, where agents replace what is unusual."""
-    return _NOT_IN_NAMES.sub("_", name)
+    A name is a part of the names of tools, and of the rules that allow them. What agents do not take there, or take as
+    the end of the name, is one `_`.
+    """
+    blueprint, servers = invocation.agent_blueprint, dict[str, McpServer]()
+    for name, server in ((blueprint and blueprint.mcp_servers) or {}).items():
+        plain = _NOT_IN_NAMES.sub("_", name)
+        servers[plain if plain not in servers else f"{plain}-{len(servers)}"] = server
+    return servers
 
 
 def without_secrets(server: StdioMcpServer, secrets: Iterable[str]) -> dict[str, str]:
