@@ -23,6 +23,7 @@ FOREIGN_SENTENCES = {
     "executors/ao_executors/claude_code/claude_turn.py": "the CLI answers so at its output limit, as a message",
     "executors/ao_executors/codex/codex_connection.py": "an error of the app server has no code of its own",
     "executors/ao_executors/codex/codex_process.py": "the CLI tells it on stderr only",
+    "protocol/ao_protocol/extraction/damage.py": "Python's decoder tells why a text breaks by a sentence only",
     "protocol/ao_protocol/written.py": "libyaml tells its limit of depth by a sentence only",
     "runner/ao_lifeline/removal.py": "a line of cgroup.events",
     "runner/ao_runner/outbox/outbox_file.py": "the SQL of the tables, as SQLite returns it",

@@ -394,7 +394,7 @@ class PriorProcesses:
 
 
 def _is_failed_call(line: bytes) -> bool:
-    return member(line, "event_type") == "tool_finished" and member(line, "status") == "failed"
+    return (member(line, "event_type"), member(line, "status")) == ("tool_finished", "failed")
 
 
 def _bound_session(process: Process) -> str | None:

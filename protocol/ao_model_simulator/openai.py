@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, takewhile
+from itertools import count
 from typing import Any, Final, assert_never
 
 from pydantic import JsonValue
@@ -39,7 +39,7 @@ from ao_model_simulator.provider import (
     tool_result_block,
     tool_use_block,
 )
-from ao_model_simulator.refusals import openai_tool_refusals, response_format_refusals, unpaired
+from ao_model_simulator.refusals import chat_turn_refusals, openai_tool_refusals, response_format_refusals, unpaired
 from ao_model_simulator.script import ContentBlock, StopReason, TextBlock, ThinkingBlock, ToolUseBlock
 
 JsonObject = dict[str, JsonValue]
@@ -141,7 +141,7 @@ class OpenAIChat(_OpenAI):
                 if tool.get("type") == "function"
             ]
         )
-        yield from _unpaired_messages(read_objects(fields.get("messages")))
+        yield from chat_turn_refusals(read_objects(fields.get("messages")))
 
     def body(self, given: GivenAnswer) -> JsonValue:
         """Return the document of an answer that is not streamed."""
@@ -188,25 +188,6 @@ class OpenAIChat(_OpenAI):
     def error_event(self, given: GivenAnswer, error: ModelError, sent: int) -> bytes:
         """Return an error inside a stream: an event with an `error` and without choices."""
         return _encode_chunk({"error": _error(error)})
-
-
-def _unpaired_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[ModelError]:
-    """Yield the refusal of tool calls that are not followed by their results, and of results without a call."""
-    for index, message in enumerate(messages):
-        if message.get("role") == "tool":
-            continue
-        following = takewhile(lambda one: one.get("role") == "tool", messages[index + 1 :])
-        results = [str(one.get("tool_call_id")) for one in following]
-        calls = [str(call.get("id")) for call in read_objects(message.get("tool_calls"))]
-        open_calls, orphans = unpaired(calls, results)
-        if open_calls:
-            rule = "must be followed by tool messages responding to each 'tool_call_id'"
-            missing = f"The following tool_call_ids did not have response messages: {', '.join(open_calls)}"
-            yield ModelError(400, f"An assistant message with 'tool_calls' {rule}. {missing}", param="messages")
-        if orphans and not calls:
-            rule = "must be a response to a preceeding message with 'tool_calls'"
-            words = f"Invalid parameter: messages with role 'tool' {rule}."
-            yield ModelError(400, words, param=f"messages.[{index + 1}].role")
 
 
 def _read_message(message: Mapping[str, Any]) -> tuple[str, list[Mapping[str, Any]]]:

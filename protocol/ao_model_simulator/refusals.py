@@ -7,6 +7,7 @@ not here. The functions yield refusals; the service tells the first one.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 from ao_model_simulator.provider import ModelError, read_object, read_objects
@@ -135,6 +136,25 @@ def response_format_refusals(name: object, schema: object, param: str, code: str
 def unpaired(calls: Sequence[str], results: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the calls without a result, and the results without a call."""
     return [call for call in calls if call not in results], [result for result in results if result not in calls]
+
+
+def chat_turn_refusals(messages: Sequence[JsonObject]) -> Iterator[ModelError]:
+    """Yield the refusal of tool calls that are not followed by their results, and of results without a call."""
+    for index, message in enumerate(messages):
+        if message.get("role") == "tool":
+            continue
+        following = takewhile(lambda one: one.get("role") == "tool", messages[index + 1 :])
+        results = [str(one.get("tool_call_id")) for one in following]
+        calls = [str(call.get("id")) for call in read_objects(message.get("tool_calls"))]
+        open_calls, orphans = unpaired(calls, results)
+        if open_calls:
+            rule = "must be followed by tool messages responding to each 'tool_call_id'"
+            missing = f"The following tool_call_ids did not have response messages: {', '.join(open_calls)}"
+            yield ModelError(400, f"An assistant message with 'tool_calls' {rule}. {missing}", param="messages")
+        if orphans and not calls:
+            rule = "must be a response to a preceeding message with 'tool_calls'"
+            words = f"Invalid parameter: messages with role 'tool' {rule}."
+            yield ModelError(400, words, param=f"messages.[{index + 1}].role")
 
 
 _ANTHROPIC_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
