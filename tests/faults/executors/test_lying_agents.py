@@ -183,6 +183,7 @@ def test_a_line_that_cannot_be_read_ends_the_run_and_an_odd_one_does_not(dialect
     assert {name for name, events in ended.items() if events[-1]["event_type"] == "result"} == set(ODD)
 
 
+@pytest.mark.slow  # the test above sends each line of a dialect, but not each type for each field
 @pytest.mark.parametrize("dialect", STAGES)
 def test_no_value_of_a_field_ends_a_run_in_words_of_python(dialect: str, tmp_path: Path) -> None:
     ended = perform(dialect, dict(fields_of(dialect)), tmp_path / "runs")

@@ -255,7 +255,11 @@ def read_only(ao: Ao, *arguments: str) -> Called:
     return Called(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("left", [(), ("-wal",), ("-wal", "-shm")], ids=["clean", "log", "log and index"])
+@pytest.mark.parametrize(
+    "left",
+    [(), pytest.param(("-wal",), marks=pytest.mark.slow), ("-wal", "-shm")],
+    ids=["clean", "log", "log and index"],
+)
 def test_reading_works_on_a_read_only_home(left: tuple[str, ...], ao: Ao) -> None:
     with SqliteStore(home_of(ao)) as store:
         store.connection.execute("UPDATE runs SET status = 'running' WHERE run_id = 'run_a'")
