@@ -151,7 +151,8 @@ def _strategy(bench: Bench, strategy: str) -> str:
 
 def _given(bench: Bench, strategy: str, value: dict[str, Any]) -> dict[str, Any]:
     """Return an answer of the model: JSON, or the call of the tool that takes it."""
-    prefix = bench.agent.server_prefix.format(server="ao_answer")
+    # Codex has a tool of the thread; for the others it is of an MCP server.
+    prefix = "" if bench.agent.name == "codex" else bench.agent.server_prefix.format(server="ao_answer")
     tool = {"tool": f"{prefix}submit_answer", "native": "StructuredOutput" if bench.agent.kind == "anthropic" else ""}
     if name := tool.get(strategy):
         return {"content": [{"type": "tool_use", "name": name, "input": value}]}
