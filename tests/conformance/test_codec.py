@@ -191,7 +191,7 @@ def test_a_codec_in_node_is_right_about_lines_and_does_not_support_the_rest() ->
         ("ignores_cancel", "013 062"),
         ("tells_exit_codes_as_text", "101 104 108"),
         ("finds_text_and_problems", "140 141 142 143 144 150 151 152"),
-        ("drops_the_contract", "160 161 177 180 182"),
+        ("drops_the_contract", "160 161 168 177 180 182"),
         ("trims_the_prompt", "166"),
         ("keeps_the_old_name", "017 161"),
         ("counts_true_as_one", "013 121"),

@@ -70,7 +70,7 @@ async def test_what_no_line_can_hold_is_refused_with_its_place(place: StorePlace
             is_deep = name in {"62 levels", "66 levels"}  # as deep as the body of some other door
             assert refused.status_code == 422 or (is_deep and refused.status_code < 500), (name, refused.text[:300])
             if not is_deep or door == "parameters":
-                assert odd.problem in json.dumps(said), (name, said)
+                assert json.dumps(odd.problem)[1:-1] in json.dumps(said), (name, said)
                 assert where in json.dumps(said) or not odd.is_text, (name, said)
 
 
@@ -81,7 +81,7 @@ async def test_no_spelling_of_the_type_of_a_body_lets_it_through(place: StorePla
         for headers in ([(b"content-type", kind.encode("latin-1"))], [*JSON.items(), ("content-type", "text/plain")]):
             refused = await client.post("/runs", content=written, headers=headers)
             assert refused.status_code == 422
-            assert 'duplicate key "priority"' in refused.text
+            assert r"duplicate key \"priority\"" in refused.text
 
 
 async def test_what_is_accepted_is_listed_shown_and_exported(place: StorePlace) -> None:

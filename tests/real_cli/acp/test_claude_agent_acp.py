@@ -43,7 +43,7 @@ def test_a_contract_is_kept_and_the_session_continued(start_model: StartModel, t
     )
 
     assert (begun.terminal["result_data"], begun.terminal["output"]["retry_count"]) == ({"severity": "high"}, 1)
-    assert "huge" not in begun.stdout.decode().replace('"huge" is not one of', "")
+    assert "huge" not in begun.stdout.decode().replace(r"\"huge\" is not one of", "")
     assert continued.terminal["result_text"] == "High, as I said."
     assert [event["content"][0]["text"] for event in continued.of_type("message")] == ["High, as I said."]
     (request,) = model.requests  # neither titles nor suggestions are asked for

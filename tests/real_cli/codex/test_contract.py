@@ -23,7 +23,7 @@ def test_native_output_is_validated_and_an_answer_that_does_not_fit_is_in_no_eve
     assert run.terminal["result_data"] == {"severity": "high"}
     assert run.terminal["output"]["sent"] == ["native", "re_prompt"]
     assert run.terminal["output"]["delivered_by"] == "native"
-    assert b'"MARK' not in run.stdout
+    assert b"MARK" not in run.stdout.replace(rb"\"MARK\" is not one of", b"")
     assert run.of_type("message_delta") == []
     for number in (0, 1):
         sent = codex.sent(number)["text"]["format"]

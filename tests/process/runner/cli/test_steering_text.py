@@ -49,6 +49,7 @@ CALLS: Mapping[str, list[list[str]]] = {
     "executors profile": [["odd"], ["broken"], [STEERING]],
     "executors describe": [[STEERER], [STEERING]],
     "blueprint check": [["odd.json"], ["broken.json"], ["broken.json", "--json"]],
+    "blueprint import": [["odd.json"], ["broken.json"], [STEERING]],
     "schema add": [["named", "schema.json", "--description", STEERING], [STEERING, "schema.json"]],
     "schema from-model": [[STEERING]],
     "schema list": [[], ["--json"]],
