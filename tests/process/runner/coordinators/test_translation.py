@@ -146,7 +146,7 @@ def test_how_long_a_run_has_waited_and_where_it_came_from_is_passed_on() -> None
         ({"parameters": {"prompt": "\ud800"}}, r"invalid_invocation: \$\.parameters\.prompt: .* half a"),
         (
             {"parameters": {"a": [float("nan")]}},
-            r"\$\.parameters\.a\[0\]: nan is not a JSON number",
+            r"\$\.parameters\.a\[0\]: NaN is not a JSON number",
         ),
         ({"resolved_agent_blueprint": {"name": "\udc00"}}, r"invalid_invocation: \$\."),
         ({"parameters": {"n": 2**53}}, r"invalid_invocation: \$\.parameters\.n: 9007199254740992 is outside"),
