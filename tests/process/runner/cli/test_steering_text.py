@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -92,8 +93,12 @@ def commands_of(group: click.Group, before: str = "") -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def steered(tmp_path_factory: pytest.TempPathFactory) -> Ao:
-    """A home with runs of an executor whose texts all steer, and files of such texts."""
-    ao = Ao(tmp_path_factory.mktemp("steered"))
+    return steered_home(tmp_path_factory.mktemp("steered"))
+
+
+def steered_home(folder: Path) -> Ao:
+    """Return a home with runs of an executor whose texts all steer, and files of such texts."""
+    ao = Ao(folder)
     documents: dict[str, Any] = {
         "odd.json": {"name": "seen\u202ekcab", "description": STEERING},  # a name has no control character
         "broken.json": {"name": STEERING, "system_prompt": 5, "type": STEERING, STEERING: STEERING},
@@ -129,7 +134,9 @@ def test_every_command_has_its_calls() -> None:
 
 
 @pytest.mark.parametrize("command", CALLS)
-def test_no_text_steers_the_terminal(command: str, steered: Ao) -> None:
+def test_no_text_steers_the_terminal(command: str, steered: Ao, tmp_path: Path) -> None:
+    if command in {"answer", "resume", "submit"}:  # the runs of the shared home stay as they are
+        steered = steered_home(tmp_path)
     for arguments in CALLS[command]:
         given = [run_that_asks(steered) if argument == "asking" else argument for argument in arguments]
         with at_a_terminal(steered, *command.split(), *given, columns=100) as (process, ours):
