@@ -1,9 +1,9 @@
 """Build the command line, the environment and the `_meta` of an agent from its row, the configuration and the run.
 
 Placeholders in a row: `{system_prompt}`, `{system_prompt_file}`, `{max_turns}`, `{api_attempts}`, `{folder}`, which is
-removed after the run, `{model}`, `{allowed_tools}`, `{additional_folders}`, a setting that the row translates, and the
-name of a variable of the executor. A text with a placeholder that has no value is left out, with its key. `{{` is a
-brace.
+removed after the run, `{model}`, `{allowed_tools}`, `{additional_folders}`, `{mcp_servers}`, `{mcp_rules}`,
+`{tool_search}`, a setting that the row translates, and the name of a variable of the executor. A text with a
+placeholder that has no value is left out, with its key. `{{` is a brace.
 """
 
 import json

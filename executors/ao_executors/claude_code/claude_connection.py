@@ -39,7 +39,7 @@ from ao_executors.core.foreign_json import UnreadableMessage, readable
 from ao_executors.vendors.agent_versions import refuse_too_old
 from ao_executors.vendors.claude_retries import retries_of, type_of_api_error
 from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
-from ao_executors.vendors.provider_errors import origin_of
+from ao_executors.vendors.provider_errors import origin_of, refuses_schema
 from ao_protocol.contracts import NativeOutput, Strategy
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import SessionBound
@@ -81,8 +81,6 @@ _NOT_AS_ROOT: Final = (
 )
 _REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
 _BAD_REQUEST: Final = 400
-_REFUSED_BY_API: Final = ("input_schema", "output_config", "output_format")
-"""The fields of the Messages API in which the CLI sends the schema of native output; its refusals name them."""
 
 
 @asynccontextmanager
@@ -326,8 +324,7 @@ class ClaudeConversation:
             told = None if result.api_error_status is None else await self._api_errors.next_words()
             api_error = "rate_limit" if is_refused else self._transcript.api_error
             failed = failure_of_result(result, api_error, told)
-            is_of_schema = any(words in failed.message for words in _REFUSED_BY_API)
-            if self._is_native and result.api_error_status == _BAD_REQUEST and is_of_schema:
+            if self._is_native and result.api_error_status == _BAD_REQUEST and refuses_schema(failed.message):
                 self._connection.is_lost = True  # another one has no schema for the API
                 raise NativeRefused(failed.message)
             raise self._limit.explain(failed)

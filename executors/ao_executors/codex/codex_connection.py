@@ -25,6 +25,7 @@ from ao_executors.core.foreign_json import JsonDocument, UnreadableMessage, read
 from ao_executors.core.json_rpc import AgentRefused, Peer
 from ao_executors.vendors.agent_cli import earlier_session
 from ao_executors.vendors.mcp_servers import blueprint_servers, unavailable_servers, warn_of_unavailable
+from ao_executors.vendors.provider_errors import refuses_schema
 from ao_protocol.contracts import JsonFormat, Strategy, native_schema
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound
@@ -37,7 +38,6 @@ _FREE_SECONDS: Final = 1.5
 _POLL_SECONDS: Final = 0.1
 _ATTEMPT: Final = re.compile(r"(\d+)/\d+")
 _REFUSED_SUMMARY: Final = ("reasoning.summary", "reasoning summaries")
-_REFUSED_SCHEMA: Final = ("invalid_json_schema", "Invalid schema for response_format")
 _OVER: Final = frozenset({"ready", "failed", "cancelled"})
 
 
@@ -405,7 +405,7 @@ class CodexConversation:
         failed = failure_of(error, self._retries.after)
         if failed.error_type is ErrorType.OUTPUT_TRUNCATED:
             return self._transcript.end("max_tokens", is_native=self._is_native)
-        if self._is_native and any(words in error["message"] for words in _REFUSED_SCHEMA):
+        if self._is_native and refuses_schema(error["message"]):
             raise NativeRefused(failed.message)
         if any(words in error["message"] for words in _REFUSED_SUMMARY):
             failed.message += "; or set executor_config.show_reasoning to false"

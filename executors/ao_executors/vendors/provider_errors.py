@@ -1,6 +1,6 @@
 """Errors of a model's provider: their error types, who caused them, and when a run ends instead of a retry.
 
-One table for every agent: a provider's words are the same, whoever passes them on. docs/agents.md has what each agent
+One table for every agent: a provider's words are the same, whoever passes them on. docs/endings.md has what each agent
 makes of them, printed by `tests/real_cli/endings.py`.
 """
 
@@ -69,6 +69,11 @@ _WORDS_WITHOUT_STATUS: Final = (
     ("error sending request", ErrorType.PROVIDER_UNAVAILABLE),
 )
 """By words of an error whose HTTP status is not told; a status may be among them."""
+_OF_A_SCHEMA: Final = (
+    *("invalid_json_schema", "invalid schema for response_format"),
+    *("input_schema", "output_config", "output_format"),  # the fields of the Messages API
+)
+"""Words, in lower case, by which a provider refuses the schema of native output."""
 _ORIGINS: Final = {
     ErrorType.AUTHENTICATION_FAILED: "caller",
     ErrorType.PERMISSION_DENIED: "caller",
@@ -106,6 +111,11 @@ def first_found(table: Iterable[tuple[str, ErrorType]], text: str) -> ErrorType 
     searched = text.lower()
     numbers = set(re.findall(r"\b\d{3}\b", searched))
     return next((kind for words, kind in table if words in (numbers if words.isdigit() else searched)), None)
+
+
+def refuses_schema(text: str) -> bool:
+    """Return whether a provider that was given a schema for native output says that it does not take it."""
+    return any(words in text.lower() for words in _OF_A_SCHEMA)
 
 
 def origin_of(error_type: ErrorType) -> str:

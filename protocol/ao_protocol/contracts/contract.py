@@ -422,8 +422,8 @@ def with_strategy(
 
     A run without a strategy uses `usual`, or the first offered one if `usual` is not offered. `auto` is `native` if
     that is offered and the provider can take the schema, else `tool` if that is offered and the contract has a schema,
-    else as without a strategy. In a resume, `prompt`
-    replaces `system_prompt` if it is offered, because a session may keep its first system prompt.
+    else as without a strategy. In a resume, `prompt` replaces `system_prompt` if it is offered, because a session may
+    keep its first system prompt.
 
     Raises:
         StrategyNotOffered: The strategy is not offered, or the provider cannot take the contract as `native`.
