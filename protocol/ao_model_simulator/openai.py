@@ -56,10 +56,23 @@ TYPE_AND_CODE: Final[dict[int, tuple[str, str | None]]] = {
     503: ("service_unavailable_error", "server_is_overloaded"),
     529: ("service_unavailable_error", "server_is_overloaded"),
 }
+_OVERLOADED: Final = "The server is currently overloaded with other requests. Sorry about that!"
+WORDS_OF_STATUS: Final = {
+    401: "Incorrect API key provided: sk-wrong.",
+    402: "You exceeded your current quota, please check your plan and billing details.",
+    403: "You are not allowed to sample from this model.",
+    404: "The model `{model}` does not exist or you do not have access to it.",
+    429: "Rate limit reached for {model} on tokens per min (TPM).",
+    500: "The server had an error while processing your request. Sorry about that!",
+    503: _OVERLOADED,
+    529: _OVERLOADED,
+}
 
 
 class _OpenAI(Provider):
     """The common part of both APIs: the form of errors."""
+
+    words_of_status = WORDS_OF_STATUS
 
     def error_body(self, error: ModelError, path: str) -> JsonValue:
         """Return the document of an error."""

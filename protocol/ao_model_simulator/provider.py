@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import JsonValue
 
-from ao_model_simulator.script import Answer, ToolUseBlock
+from ao_model_simulator.script import Answer, ApiError, ToolUseBlock
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -140,11 +140,6 @@ class ModelError:
         return STATUS_OF_TYPE.get(self.type or "", self.status)
 
 
-def error_in_stream(type_: str | None, message: str) -> ModelError:
-    """Return an error that occurs after the status was sent. Without a type it is `overloaded_error`."""
-    return ModelError(STATUS_OF_TYPE.get(type_ or "overloaded_error", 500), message, type_ or "overloaded_error")
-
-
 @dataclass(frozen=True, slots=True)
 class Marker:
     """An event without characters of the content. A fault in the content comes before an event that closes it."""
@@ -208,12 +203,27 @@ class Provider(ABC):
     request_id_header: ClassVar[str] = "x-request-id"
     """The header of a reply with the id of the request."""
     route: ClassVar[str] = ""
+    words_of_status: ClassVar[Mapping[int, str]]
+    """What the service tells with an error, by status (docs/model-simulator.md)."""
     broken: ClassVar[bytes] = b""
     """An event whose data is not JSON."""
 
     def serves(self, method: str, route: str) -> bool:
         """Return whether a request asks a model for an answer. `route` is the path without its query."""
         return (method, route) == ("POST", self.route)
+
+    def scripted_error(
+        self, given: GivenAnswer, status: int, told: ApiError, retry_after: str | None = None
+    ) -> ModelError:
+        """Return an error of the script, in the words of the service where the script has none."""
+        words = self.words_of_status.get(STATUS_OF_TYPE.get(told.type or "", status), "status {status}")
+        message = told.message or words.format(model=given.model, status=status)
+        return ModelError(status, message, told.type, retry_after)
+
+    def error_in_stream(self, given: GivenAnswer, told: ApiError) -> ModelError:
+        """Return an error that occurs after the status was sent. Without a type it is `overloaded_error`."""
+        type_ = told.type or "overloaded_error"
+        return self.scripted_error(given, STATUS_OF_TYPE.get(type_, 500), ApiError(type=type_, message=told.message))
 
     def stream_type(self, given: GivenAnswer) -> str:
         """Return the content type of a stream."""

@@ -20,7 +20,6 @@ from ao_model_simulator.provider import (
     ModelError,
     Provider,
     StreamEvent,
-    error_in_stream,
     json_text,
 )
 from ao_model_simulator.script import Answer, ApiError
@@ -142,8 +141,8 @@ def answer_reply(provider: Provider, given: GivenAnswer, *, stream: bool) -> Rep
     if answer.status is not None:
         # Documents have seconds only, but the header may also be a date.
         retry_after = scripted.get("retry-after") if SECONDS.fullmatch(scripted.get("retry-after", "")) else None
-        told = answer.error or ApiError()
-        reply = error_reply(provider, ModelError(answer.status, told.message, told.type, retry_after), given.path)
+        error = provider.scripted_error(given, answer.status, answer.error or ApiError(), retry_after)
+        reply = error_reply(provider, error, given.path)
     elif stream:
         stream_headers = {"content-type": provider.stream_type(given), "cache-control": "no-cache"}
         reply = Reply(200, stream_headers, _stream_steps(provider, given), None)
@@ -171,7 +170,7 @@ def _stream_steps(provider: Provider, given: GivenAnswer) -> Iterator[Step]:
     if answer.malformed:
         yield Send(provider.broken_event(given, sent))
     elif answer.stream_error is not None:
-        error = error_in_stream(answer.stream_error.type, answer.stream_error.message)
+        error = provider.error_in_stream(given, answer.stream_error)
         yield Send(provider.error_event(given, error, sent))
     elif _is_interrupted(answer):
         yield Cut() if answer.stall_after_chars is None else Stall()
@@ -207,7 +206,7 @@ def _find_end(answer: Answer, total: int) -> int:
 def _body_reply(provider: Provider, given: GivenAnswer) -> Reply:
     answer = given.answer
     if answer.stream_error is not None:
-        error = error_in_stream(answer.stream_error.type, answer.stream_error.message)
+        error = provider.error_in_stream(given, answer.stream_error)
         return error_reply(provider, error, given.path)
     body = json_text(provider.body(given)).encode()
     if answer.stall:

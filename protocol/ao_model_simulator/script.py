@@ -127,10 +127,10 @@ class Usage(ScriptPart):
 
 
 class ApiError(ScriptPart):
-    """The `error` object of the Messages API."""
+    """An error of the API, in the form of the Messages API."""
 
     type: str | None = Field(default=None, description="When absent, the API's own name for the status.")
-    message: str = "simulated by the script"
+    message: str | None = Field(default=None, description="When absent, the API's own words for the status.")
 
 
 class Expectation(ScriptPart):

@@ -380,6 +380,19 @@ def test_each_api_has_its_own_errors_which_are_documents_and_never_streams(
     }
 
 
+@pytest.mark.parametrize(
+    ("provider", "words"),
+    [
+        (ANTHROPIC, "model: m"),
+        (CHAT, "The model `m` does not exist or you do not have access to it."),
+        (GEMINI, "models/m is not found for API version v1beta, or is not supported for generateContent."),
+    ],
+)
+def test_an_error_without_words_has_those_of_the_service(provider: Provider, words: str) -> None:
+    document = json.loads(payload_of(reply_to(provider, False, {"status": 404})))
+    assert document["error"]["message"] == words
+
+
 def test_an_error_of_gemini_in_place_of_an_array_is_an_array() -> None:
     (document,) = json.loads(payload_of(reply_to(GEMINI, True, {"status": 429}, ARRAY_PATH)))
     assert document["error"]["code"] == 429

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 TIMEOUT_SECONDS: Final = 150
 _JOBS: Final = 2
-_LONG_WAIT: Final[Any] = {"headers": {"retry-after": "120"}}
 API_OF: Final = {
     "claude-code": "anthropic",
     "codex": "openai",
@@ -30,9 +29,9 @@ API_OF: Final = {
 _MODELS: Final = {"anthropic": "claude-opus-4-6", "openai": "gpt-5.1", "gemini": "gemini-2.5-pro"}
 
 
-def _fails(status: int, message: str, kind: str | None = None, **more: object) -> dict[str, Any]:
+def _fails(status: int, message: str, kind: str | None = None) -> dict[str, Any]:
     error = {"message": message} if kind is None else {"message": message, "type": kind}
-    return {"status": status, "error": error, "repeat": "forever", **more}
+    return {"status": status, "error": error, "repeat": "forever"}
 
 
 def _everywhere(**answer: object) -> dict[str, dict[str, Any]]:
@@ -59,33 +58,15 @@ ENDINGS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         "openai": _fails(401, "Incorrect API key provided: sk-wrong."),
         "gemini": _fails(400, "API key not valid. Please pass a valid API key."),
     },
-    "wrong model": {
-        "anthropic": _fails(404, "model: claude-none"),
-        "openai": _fails(
-            404, "The model `gpt-none` does not exist or you do not have access to it.", "model_not_found"
-        ),
-        "gemini": _fails(404, "models/gemini-none is not found for API version v1beta, or is not supported."),
-    },
-    "rate limit": {
-        "anthropic": _fails(429, "This request would exceed your organization's rate limit."),
-        "openai": _fails(429, "Rate limit reached for gpt-5.1 on tokens per min (TPM).", "rate_limit_exceeded"),
-        "gemini": _fails(429, "Resource has been exhausted (e.g. check quota)."),
-    },
-    "rate limit, `retry-after: 120`": {
-        "anthropic": _fails(429, "This request would exceed your organization's rate limit.", **_LONG_WAIT),
-        "openai": _fails(429, "Rate limit reached for gpt-5.1.", "rate_limit_exceeded", **_LONG_WAIT),
-        "gemini": _fails(429, "Resource has been exhausted (e.g. check quota).", **_LONG_WAIT),
-    },
+    "wrong model": _everywhere(status=404),
+    "rate limit": _everywhere(status=429),
+    "rate limit, `retry-after: 120`": _everywhere(status=429, headers={"retry-after": "120"}),
     "quota": {
         "anthropic": _fails(400, "Your credit balance is too low to access the Anthropic API."),
         "openai": _fails(429, _OPENAI_QUOTA, "insufficient_quota"),
         "gemini": _fails(429, _GEMINI_QUOTA),
     },
-    "overloaded": {
-        "anthropic": _fails(529, "Overloaded"),
-        "openai": _fails(503, "The server is currently overloaded with other requests."),
-        "gemini": _fails(503, "The model is overloaded. Please try again later."),
-    },
+    "overloaded": {api: {"status": 529 if api == "anthropic" else 503, "repeat": "forever"} for api in _MODELS},
 }
 
 

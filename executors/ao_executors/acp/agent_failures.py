@@ -6,7 +6,7 @@ from ao_executors.acp.agent_rows import AgentRow
 from ao_executors.core import RunFailed
 from ao_executors.core.executor import refused
 from ao_executors.core.json_rpc import AgentRefused, Patience
-from ao_executors.vendors.provider_errors import first_found, origin_of, type_of_error
+from ao_executors.vendors.provider_errors import delay_told, first_found, origin_of, type_of_error
 from ao_protocol.errors import ErrorType
 
 _AUTH_REQUIRED: Final = -32000
@@ -34,12 +34,10 @@ def failure_of_refusal(agent: AgentRow, error: AgentRefused, *, continues: bool 
         status = error.code if error.code in _HTTP_STATUSES else None  # Gemini's and Qwen's code is the status
         own = first_found(agent.errors.items(), error.message)
         known = own or type_of_error(error.message, status) or ErrorType.INTERNAL_ERROR
-    return RunFailed(
-        known,
-        text,
-        origin=origin_of(known),
-        extra={"details": {"method": error.method, "code": error.code}},
-    )
+    extra: dict[str, object] = {"details": {"method": error.method, "code": error.code}}
+    if known in {ErrorType.RATE_LIMITED, ErrorType.PROVIDER_UNAVAILABLE} and (after := delay_told(text)) is not None:
+        extra["retry_after_seconds"] = after
+    return RunFailed(known, text, origin=origin_of(known), extra=extra)
 
 
 def unfit(setting: str, reason: str) -> RunFailed:

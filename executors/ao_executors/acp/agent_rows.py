@@ -231,7 +231,10 @@ GEMINI: Final = AgentRow(
                     **_GEMINI_SETTINGS,
                     "general": {**_GEMINI_SETTINGS["general"], "maxAttempts": "{api_attempts}"},
                     # By default it asks another model, before each answer, which model is to answer.
-                    "model": {"name": "pro", "maxSessionTurns": "{max_turns}"},
+                    # An answer that repeats itself, such as a long table, would be interrupted.
+                    "model": {"name": "pro", "maxSessionTurns": "{max_turns}", "disableLoopDetection": True},
+                    # Otherwise its shell has the key of its API.
+                    "security": {"environmentVariableRedaction": {"enabled": True}},
                     "context": {"includeDirectories": "{additional_folders}"},
                     "mcp": {"allowed": "{mcp_servers}"},  # their tools need no question
                     "modelConfigs": {"customOverrides": "{reasoning_effort}"},

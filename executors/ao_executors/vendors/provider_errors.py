@@ -54,17 +54,26 @@ _WORDS: Final = (
     ("api_key_invalid", ErrorType.AUTHENTICATION_FAILED),
     ("model_not_found", ErrorType.MODEL_NOT_FOUND),
     ("is not found for api version", ErrorType.MODEL_NOT_FOUND),
+    ("does not exist or you do not have access", ErrorType.MODEL_NOT_FOUND),
 )
 """By words that say more than the HTTP status with them, in lower case. The first that is found counts."""
 _WORDS_WITHOUT_STATUS: Final = (
     *((str(status), kind) for status, kind in _BY_STATUS.items()),
     *((str(status), ErrorType.PROVIDER_UNAVAILABLE) for status in (500, 502, 503, 504, 529)),
+    ("forbidden", ErrorType.PERMISSION_DENIED),
+    ("does not have permission", ErrorType.PERMISSION_DENIED),
+    ("not allowed to sample", ErrorType.PERMISSION_DENIED),
     ("unauthorized", ErrorType.AUTHENTICATION_FAILED),
     ("api key", ErrorType.AUTHENTICATION_FAILED),
     ("x-api-key", ErrorType.AUTHENTICATION_FAILED),
-    ("forbidden", ErrorType.PERMISSION_DENIED),
+    ("exceeded your current quota", ErrorType.QUOTA_EXCEEDED),
     ("rate limit", ErrorType.RATE_LIMITED),
+    ("resource has been exhausted", ErrorType.RATE_LIMITED),
     ("overloaded", ErrorType.PROVIDER_UNAVAILABLE),
+    ("internal server error", ErrorType.PROVIDER_UNAVAILABLE),
+    ("internal error has occurred", ErrorType.PROVIDER_UNAVAILABLE),
+    ("the server had an error", ErrorType.PROVIDER_UNAVAILABLE),
+    ("request timed out", ErrorType.PROVIDER_UNAVAILABLE),
     ("stream disconnected before completion", ErrorType.PROVIDER_UNAVAILABLE),
     ("error sending request", ErrorType.PROVIDER_UNAVAILABLE),
 )
@@ -74,6 +83,7 @@ _OF_A_SCHEMA: Final = (
     *("input_schema", "output_config", "output_format"),  # the fields of the Messages API
 )
 """Words, in lower case, by which a provider refuses the schema of native output."""
+_DELAY: Final = re.compile(r"\b(?:retry|again) (?:after|in) ([0-9]{1,6}(?:\.[0-9]{1,9})?) ?s(?:ec|\b)", re.IGNORECASE)
 _ORIGINS: Final = {
     ErrorType.AUTHENTICATION_FAILED: "caller",
     ErrorType.PERMISSION_DENIED: "caller",
@@ -111,6 +121,12 @@ def first_found(table: Iterable[tuple[str, ErrorType]], text: str) -> ErrorType 
     searched = text.lower()
     numbers = set(re.findall(r"\b\d{3}\b", searched))
     return next((kind for words, kind in table if words in (numbers if words.isdigit() else searched)), None)
+
+
+def delay_told(text: str) -> float | None:
+    """Return the seconds after which a provider says that one may try again, such as `Please retry in 34.1s`."""
+    found = _DELAY.search(text)
+    return None if found is None else float(found[1])
 
 
 def refuses_schema(text: str) -> bool:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ao_executors.vendors.provider_errors import type_of_error
+from ao_executors.vendors.provider_errors import delay_told, type_of_error, type_of_status
+from ao_model_simulator import anthropic_messages, gemini, openai
 from ao_protocol.errors import RETRYABLE
 
 CREDIT = "Your credit balance is too low to access the Anthropic API."
@@ -51,3 +52,25 @@ def test_an_error_has_one_type(text: str, status: int | None, error_type: str | 
 def test_only_what_may_pass_is_worth_another_try() -> None:
     told = ("invalid x-api-key", "model_not_found", CREDIT, "prompt is too long", "rate limit", "overloaded")
     assert [type_of_error(text) in RETRYABLE for text in told] == [False, False, False, False, True, True]
+
+
+@pytest.mark.parametrize("api", [anthropic_messages, gemini, openai], ids=["anthropic", "gemini", "openai"])
+def test_a_status_that_an_agent_hides_is_known_by_the_words_of_the_service(api: object) -> None:
+    words = {status: text for status, text in api.WORDS_OF_STATUS.items() if status not in {400, 404, 413}}  # type: ignore[attr-defined]
+    found = {status: type_of_error(text) for status, text in words.items()}
+    assert found == {status: type_of_status(status) for status in words}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Resource has been exhausted (e.g. check quota).\nSuggested retry after 4s.", 4),
+        ("Please retry in 34.074824224s.", 34.074824224),
+        ("Rate limit reached for gpt-5.1. Please try again in 1.5 seconds.", 1.5),
+        ("Please try again later.", None),
+        ("Please try again in 6m0s.", None),
+        ("Please try again in 20 sheets.", None),
+    ],
+)
+def test_a_delay_is_read_from_the_words_of_a_provider(text: str, seconds: float | None) -> None:
+    assert delay_told(text) == seconds
