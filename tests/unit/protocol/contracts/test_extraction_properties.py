@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ao_protocol.extraction import NoJsonFound, Reason, Source, extract_json
+from ao_protocol.extraction.extract import Reader
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
@@ -87,6 +89,22 @@ def test_any_text_is_answered_or_refused(text: str, lenient: bool) -> None:
         return
 
     assert extraction.valid is (isinstance(extraction.value, dict) and "a" in extraction.value)
+
+
+def _outcome_of(text: str) -> object:
+    try:
+        return extract_json(text)
+    except NoJsonFound as refusal:
+        return str(refusal)
+
+
+@given(FRAGMENTS.map("".join), st.sampled_from(['{"a": {"b": [1]}}', "[1, 2]", "{}"]), FRAGMENTS.map(" ".join))
+@example("Sure! ", '{"a": {"b": [1]}}', ".")
+def test_the_short_way_finds_what_the_pass_over_the_text_finds(before: str, value: str, after: str) -> None:
+    for text in (f"{before}{value}{after}", f"{before}\n```json\n{value}\n```\n{after}"):
+        short = _outcome_of(text)
+        with mock.patch.object(Reader, "read_only", return_value=()):
+            assert repr(_outcome_of(text)) == repr(short)
 
 
 def _refusal_of(text: str) -> Reason:
