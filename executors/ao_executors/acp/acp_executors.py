@@ -100,7 +100,7 @@ def _properties(agent: AgentRow) -> dict[str, Schema]:
         "env": variables("the agent; they override the others"),
     }
     left_out = {
-        "max_api_retries": not agent.takes("api_attempts"),
+        "max_api_retries": not agent.takes("api_attempts") and not agent.told_error,
         "max_retry_delay_seconds": not agent.tells_retries,
         "permissions": "access" in agent.kept,
         "system_prompt": agent.takes("system_prompt"),

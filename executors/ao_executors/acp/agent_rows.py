@@ -49,8 +49,12 @@ class AgentRow:
         tool_name: A field of the first update of a tool call, and a pattern with the tool's own name in it.
         answer_tool: The own name of `submit_answer`.
         resumes: Whether an earlier session can be continued in a new process.
+        stays_in_folder: Whether the tools of a session work in its first folder, whatever a resume names.
         tells_cost: Whether it tells the cost of a session, by which `limits.max_cost_usd` is kept.
         tells_retries: Whether it tells each retry of the Claude CLI.
+        told_error: A pattern of a line of stderr with an error of the provider: the group `words`, and `answered` if
+            the provider has answered with it. Empty: stderr has no such lines.
+        lost_race: What it prints when it ends because another one starts in the same moment. It is started again.
         usual_retries: How often it tries a request again, if nothing is configured.
         hides: The endings of an answer that it tells as `end_turn`, in words; empty if it hides none.
         counts_turns: Whether token counts are those of a turn; otherwise they are totals of the session.
@@ -85,8 +89,11 @@ class AgentRow:
     tool_name: tuple[str, str] = ("name", "(.+)")
     answer_tool: str = "mcp__ao_answer__submit_answer"
     resumes: bool = False
+    stays_in_folder: bool = False
     tells_cost: bool = False
     tells_retries: bool = False
+    told_error: str = ""
+    lost_race: str = ""
     usual_retries: int = DEFAULT_MAX_API_RETRIES
     hides: str = ""
     counts_turns: bool = False
@@ -260,7 +267,7 @@ _OPENCODE_PROVIDERS: Final = {
 
 OPENCODE: Final = AgentRow(
     name="opencode",
-    argv=("opencode", "acp"),
+    argv=("opencode", "acp", "--print-logs", "--log-level=ERROR"),
     install_hint="npm install -g opencode-ai",
     kept=_ALL_COMMON,
     efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
@@ -303,7 +310,14 @@ OPENCODE: Final = AgentRow(
         "TMPDIR": "{folder}",  # it leaves libraries there
     },
     resumes=True,
+    stays_in_folder=True,
     tells_cost=True,
+    usual_retries=3,  # it waits 2 s before the first one, and twice as long before each other one
+    told_error=(
+        r'message="stream error".* small=false .*? error\.error'
+        r'(?:="(?:AI_(?P<answered>APICall)?\w*Error: )?|\.)(?P<words>.*?)"?$'
+    ),
+    lost_race="Failed query",  # several first runs in one home create its database at the same time
     hides="cut off",
     counts_turns=True,
     errors={"internal error: model: ": ErrorType.MODEL_NOT_FOUND},  # all that it passes on of Anthropic's 404

@@ -4,34 +4,40 @@ Leaving the block of `opened_session` ends the agent and everything that it has 
 """
 
 import asyncio
+import difflib
+import os
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from ao_executors import VERSION
 from ao_executors.acp.agent_attachments import attached_blocks
 from ao_executors.acp.agent_failures import failure_of_refusal, patience_of, unfit
+from ao_executors.acp.agent_log import RetryLog
 from ao_executors.acp.agent_rows import DEFAULT_START_SECONDS, AgentRow
-from ao_executors.acp.launch import Launch
+from ao_executors.acp.launch import Launch, named_with_provider
 from ao_executors.acp.mcp_check import usable_servers
 from ao_executors.core import RunFailed, Task
 from ao_executors.core.answer_tool import SERVER, AnswerTool, served_by_program
 from ao_executors.core.conversation import occupy
 from ao_executors.core.executor import refused
 from ao_executors.core.foreign_json import JsonDocument, as_object, objects_in, shown
-from ao_executors.core.json_rpc import UNKNOWN_METHOD, AgentRefused, Peer, Take, running
+from ao_executors.core.json_rpc import UNKNOWN_METHOD, AgentEnded, AgentRefused, Peer, Take, running
 from ao_executors.core.program import Program
 from ao_executors.vendors.agent_cli import earlier_session, temporary_folder
 from ao_executors.vendors.agent_versions import refuse_too_old
 from ao_executors.vendors.mcp_servers import blueprint_servers
+from ao_executors.vendors.provider_errors import RetryPolicy
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, SessionBound
 
 PROTOCOL_VERSION: Final = 1
 """In the draft of version 2 the response to `session/prompt` does not end the turn."""
 _STDERR_BYTES: Final = 16 * 1024
+_MOST_STARTS: Final = 5
 _LIST_SECONDS: Final = 5.0
 """How long an agent may take to ask for `submit_answer`."""
 _CONNECT_SECONDS: Final = 30.0
@@ -57,6 +63,7 @@ class AgentSession:
         preface: The text that precedes the first message; empty if none does.
         attached: The content blocks that precede it.
         answer_tool: The server of `submit_answer`.
+        log: The retries in the agent's log; None if it writes none.
     """
 
     peer: Peer
@@ -64,6 +71,7 @@ class AgentSession:
     preface: str
     attached: list[dict[str, Any]]
     answer_tool: AnswerTool
+    log: RetryLog | None
 
 
 @asynccontextmanager
@@ -86,25 +94,53 @@ async def opened_session(agent: AgentRow, task: Task, take: Take) -> AsyncIterat
             earlier = earlier_session(task, "the agent")
             if earlier is not None:
                 held.enter_context(occupy(f"acp {agent.name}", earlier))
-            async with running(_program(launch, task)) as peer:
-                peer.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
-                peer.take = take
-                opening = _Opening(agent, task, peer, answering)
-                capabilities = await _initialize(opening)
-                takes = as_object(capabilities.get("promptCapabilities"))
-                attached = await asyncio.to_thread(attached_blocks, agent, task, takes)
-                session_id, state = await _session_of(opening, launch, earlier, capabilities)
-                if earlier is None:
-                    held.enter_context(occupy(f"acp {agent.name}", session_id))
-                if agent.resumes:
-                    task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
-                await _set_mode(opening, session_id, state)
-                await _set_effort(opening, session_id, state)
-                await _wait_for_servers(opening, session_id)
-                if answering and not await answer_tool.is_listed_within(_LIST_SECONDS):
-                    task.events.warn("the agent has not asked for submit_answer, and its first request may lack it")
-                preface = launch.preface if earlier is None else ""
-                yield AgentSession(peer, session_id, preface, attached, answer_tool)
+            for start in count(1):
+                program, log = _program(launch, task), _log_of(agent, task)
+                if log is not None:
+                    program.on_stderr = log.feed
+                async with running(program) as peer:
+                    if log is not None:
+                        log.peer = peer
+                    peer.lines.note = lambda note: task.events.emit(Log(level="info", message=note))
+                    peer.take = take
+                    opening = _Opening(agent, task, peer, answering)
+                    try:
+                        capabilities = await _initialize(opening)
+                    except AgentEnded as error:
+                        if start < _MOST_STARTS and agent.lost_race and agent.lost_race in error.told:
+                            continue
+                        raise
+                    session_id, attached = await _open(opening, launch, earlier, capabilities, held)
+                    if answering and not await answer_tool.is_listed_within(_LIST_SECONDS):
+                        task.events.warn("the agent has not asked for submit_answer, and its first request may lack it")
+                    preface = launch.preface if earlier is None else ""
+                    yield AgentSession(peer, session_id, preface, attached, answer_tool, log)
+                    return
+
+
+async def _open(
+    opening: "_Opening", launch: Launch, earlier: str | None, capabilities: JsonDocument, held: ExitStack
+) -> tuple[str, list[dict[str, Any]]]:
+    """Open the session, and set it up. Return its id, and the content blocks that precede the first message."""
+    agent, task = opening.agent, opening.task
+    takes = as_object(capabilities.get("promptCapabilities"))
+    attached = await asyncio.to_thread(attached_blocks, agent, task, takes)
+    session_id, state = await _session_of(opening, launch, earlier, capabilities)
+    _refuse_other_model(opening, state)
+    if earlier is None:
+        held.enter_context(occupy(f"acp {agent.name}", session_id))
+    if agent.resumes:
+        task.events.emit(SessionBound(executor_session_id=session_id, project_dir=str(task.project_dir)))
+    await _set_mode(opening, session_id, state)
+    await _set_effort(opening, session_id, state)
+    await _wait_for_servers(opening, session_id)
+    return session_id, attached
+
+
+def _log_of(agent: AgentRow, task: Task) -> RetryLog | None:
+    if not agent.told_error:
+        return None
+    return RetryLog(agent.told_error, RetryPolicy.of(task.config, agent.usual_retries), task.events)
 
 
 def _program(launch: Launch, task: Task) -> Program:
@@ -145,7 +181,7 @@ class _Opening:
         """Return the failure for an agent that cannot do what the run needs, such as to continue a session."""
         if not continues:
             return self.differs(what)
-        message = f"the agent {what}, so no session of it can be continued; start a new one, or install a newer agent"
+        message = f"the agent {what}, so the session cannot be continued; start a new one"
         return refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["resume"]})
 
     def differs(self, what: str) -> RunFailed:
@@ -185,19 +221,53 @@ async def _session_of(
     if launch.meta is not None:
         params["_meta"] = launch.meta
     continuing = _method_to_continue(capabilities)
-    if earlier is None:
-        state = await opening.ask("session/new", params)
-        session_id = state.get("sessionId")
-        if not isinstance(session_id, str) or not session_id:
-            raise opening.differs(f"answered session/new without a sessionId, but with {shown(state)}")
-        if agent.resumes and continuing is None:
-            task.events.warn("the agent can neither resume nor load a session: this one cannot be continued")
-    else:
-        if continuing is None:
-            raise opening.cannot("can neither resume nor load a session", continues=True)
-        session_id = earlier
-        state = await opening.ask(continuing, {**params, "sessionId": earlier}, continues=True)
+    if earlier is not None:
+        return earlier, await _continued(opening, earlier, continuing, params)
+    state = await opening.ask("session/new", params)
+    session_id = state.get("sessionId")
+    if not isinstance(session_id, str) or not session_id:
+        raise opening.differs(f"answered session/new without a sessionId, but with {shown(state)}")
+    if agent.resumes and continuing is None:
+        task.events.warn("the agent can neither resume nor load a session: this one cannot be continued")
     return session_id, state
+
+
+async def _continued(opening: _Opening, session_id: str, method: str | None, params: JsonDocument) -> JsonDocument:
+    """Continue a session by a method of the agent, and return its state."""
+    if method is None:
+        raise opening.cannot("can neither resume nor load a session; a newer one may", continues=True)
+    is_here = not opening.agent.stays_in_folder or await _began_here(opening, session_id)
+    state = await opening.ask(method, {**params, "sessionId": session_id}, continues=True)
+    if not is_here:
+        raise opening.cannot(f"would work where the session began, and not in {params['cwd']}", continues=True)
+    return state
+
+
+def _refuse_other_model(opening: _Opening, state: JsonDocument) -> None:
+    """Refuse a model that OpenCode does not know: it would ask one of opencode.ai in its place."""
+    agent = opening.agent
+    wanted = named_with_provider(agent, opening.task.config.get("model"), os.environ)
+    option = _option(state, "model")
+    used = option.get("currentValue")
+    if agent.providers and wanted and used and not f"{used}/".startswith(f"{wanted}/"):
+        near = difflib.get_close_matches(wanted, [str(one.get("value")) for one in objects_in(option.get("options"))])
+        message = f"the agent does not know the model {wanted}; name one that it knows"
+        message += f", such as {', '.join(near)}," if near else ""
+        raise RunFailed(
+            ErrorType.MODEL_NOT_FOUND, f"{message} or define it in the agent's own configuration", origin="caller"
+        )
+
+
+async def _began_here(opening: _Opening, session_id: str) -> bool:
+    """Return whether a session began in the project directory. Ask before it is continued: later the agent says so."""
+    cursor: JsonDocument = {}
+    while True:
+        told = await opening.ask("session/list", {"cwd": str(opening.task.project_dir), **cursor})
+        if session_id in (one.get("sessionId") for one in objects_in(told.get("sessions"))):
+            return True
+        if not told.get("nextCursor"):
+            return False
+        cursor = {"cursor": told["nextCursor"]}
 
 
 async def _wait_for_servers(opening: _Opening, session_id: str) -> None:

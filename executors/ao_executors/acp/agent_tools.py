@@ -13,6 +13,8 @@ from ao_executors.core import Emitter
 from ao_executors.core.foreign_json import JsonDocument, as_object
 
 _BEGUN: Final = ("in_progress", "completed", "failed")
+_KNOWN_BEFORE: Final = {"cwd"}
+"""What OpenCode tells of an input before the model has written it."""
 _NAME_CHARACTERS: Final = 200
 _IN_BACKGROUND: Final = re.compile(
     r"Command moved to background \(PID|Background shell \S+ started|Command running in background"
@@ -129,7 +131,8 @@ class AgentTools:
             told["kind"] = call.known.get("kind", "other")
         call.known |= told
         status = call.known.get("status")
-        if call.known.get("rawInput") or status in _BEGUN:
+        told_input = call.known.get("rawInput") or {}
+        if status in _BEGUN or not isinstance(told_input, dict) or told_input.keys() - _KNOWN_BEFORE:
             self._start(call)
         if status == "completed" and _IN_BACKGROUND.match(str(call.output or "").lstrip()):
             return  # what runs on ends with the turn

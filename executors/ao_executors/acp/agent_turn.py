@@ -158,8 +158,10 @@ class AgentConversation:
                 self._messages.add_chunk(update, is_reasoning=kind == "agent_thought_chunk")
             case "tool_call" | "tool_call_update":
                 self._take_call(update)
-            case "usage_update":
+            case "usage_update":  # a request was answered
                 self._usage.take_update(update)
+                if self._session.log is not None:
+                    self._session.log.tries = 0
                 self._keep_budget()
 
     def _take_call(self, update: JsonDocument) -> None:

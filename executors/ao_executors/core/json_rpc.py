@@ -118,6 +118,7 @@ class Peer:
         self._closing = asyncio.ensure_future(program.stdin_closed())
         self._writes: set[asyncio.Future[None]] = set()
         self._answers: dict[asyncio.Future[None], str | float] = {}
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
     def is_alive(self) -> bool:
@@ -186,9 +187,14 @@ class Peer:
                 answer.cancel()
                 self._write({"id": request_id, "result": result})
 
+    def fail(self, failure: RunFailed) -> None:
+        """End what waits for the agent, now or next, with a failure that was noticed elsewhere."""
+        if not self._failure.done():
+            self._failure.set_exception(failure)
+
     async def leave(self) -> None:
         """Stop reading and answering. The caller ends the program."""
-        tasks: set[asyncio.Future[Any]] = {self._closing, *self._writes, *self._answers}
+        tasks: set[asyncio.Future[Any]] = {self._closing, self._failure, *self._writes, *self._answers}
         tasks |= {self._reading} if self._reading is not None else set()
         for task in tasks:
             task.cancel()
@@ -212,7 +218,7 @@ class Peer:
             seconds = _LAST_WORDS_SECONDS
         elif patience is not None and not self._answers:
             seconds = max(0.0, self._heard_at + patience.seconds - asyncio.get_running_loop().time())
-        waited: set[asyncio.Future[Any]] = {self._reading, *self._answers, *self._writes}
+        waited: set[asyncio.Future[Any]] = {self._reading, self._failure, *self._answers, *self._writes}
         waited |= set() if is_deaf else {self._closing}
         done, _ = await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not done:
@@ -227,6 +233,8 @@ class Peer:
     def _reap(self, done: set[asyncio.Future[Any]]) -> None:
         """Forget what is done, and raise the fault of an answer."""
         for ended in done:
+            if ended is self._failure:
+                self._failure = asyncio.get_running_loop().create_future()
             self._writes.discard(ended)
             if self._answers.pop(ended, None) is not None:
                 self._heard_at = asyncio.get_running_loop().time()

@@ -76,6 +76,11 @@ _WORDS_WITHOUT_STATUS: Final = (
     ("request timed out", ErrorType.PROVIDER_UNAVAILABLE),
     ("stream disconnected before completion", ErrorType.PROVIDER_UNAVAILABLE),
     ("error sending request", ErrorType.PROVIDER_UNAVAILABLE),
+    ("cannot connect to api", ErrorType.PROVIDER_UNAVAILABLE),
+    ("connection error", ErrorType.PROVIDER_UNAVAILABLE),
+    ("fetch failed", ErrorType.PROVIDER_UNAVAILABLE),
+    ('"details": "terminated"', ErrorType.PROVIDER_UNAVAILABLE),  # a stream that was cut, by Qwen
+    ("in json at position", ErrorType.PROVIDER_UNAVAILABLE),
 )
 """By words of an error whose HTTP status is not told; a status may be among them."""
 _OF_A_SCHEMA: Final = (

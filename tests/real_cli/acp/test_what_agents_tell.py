@@ -1,4 +1,4 @@
-"""What real agents pass on to their model, and tell of it: attachments, reasoning, the work of sub-agents."""
+"""What real agents pass on to their model, and tell of it: attachments, reasoning, the work of sub-agents, retries."""
 
 import base64
 import hashlib
@@ -36,13 +36,13 @@ each_agent = pytest.mark.parametrize(
 
 def ask(agent: str, url: str, folder: Path, settings: dict[str, Any], **fields: Any) -> Run:
     """Run an agent in a folder that is its home, too."""
-    (folder / "tmp").mkdir()
+    (folder / "tmp").mkdir(exist_ok=True)
     if agent in APIS:
         env = {"HOME": str(folder), "TMPDIR": str(folder / "tmp"), **environment_for(APIS[agent], url)}
     else:
         env = {**claude_environment(url, folder), "CLAUDE_CODE_EXECUTABLE": str(CLAUDE_CLI)}
     config = {"model": "claude-opus-4-6", **settings}
-    document = invocation(project_dir=str(folder), executor_config=config, **fields)
+    document = invocation(**{"project_dir": str(folder), "executor_config": config, **fields})
     return run([installed(f"ao-{agent}-exec")], document, env={**env, "PATH": os.environ["PATH"]})
 
 
@@ -122,3 +122,51 @@ def test_the_work_of_a_sub_agent_of_claude_is_part_of_its_call(start_model: Star
         "look": "ask",
     }
     assert [event["tool_call_id"] for event in ended.of_type("tool_finished")] == ["look", "ask"]
+
+
+@needs_opencode
+@pytest.mark.requirement("AOX-077")
+def test_the_retries_of_opencode_are_told_and_limited(start_model: StartModel, tmp_path: Path) -> None:
+    model = start_model({"status": 529, "repeat": "forever"})
+    ended = ask("opencode", model.url, tmp_path, {"max_api_retries": 1})
+
+    assert [event["attempt"] for event in ended.of_type("retry_scheduled")] == [1]
+    assert ended.terminal["error"]["type"] == "provider_unavailable"
+
+
+@needs_opencode
+def test_opencode_is_not_asked_where_it_would_take_another_model(start_model: StartModel, tmp_path: Path) -> None:
+    """With OpenCode 1.18, prompts for a model that it does not know go to a model of opencode.ai."""
+    model = start_model({"text": "Hello."}, satisfied=False)
+    ended = ask("opencode", model.url, tmp_path, {"model": "claude-opus-4-66"})
+
+    assert ended.terminal["error"]["type"] == "model_not_found"
+    assert "does not know the model anthropic/claude-opus-4-66; name" in ended.terminal["error"]["message"]
+    assert len(model.requests) == 0
+
+
+@needs_opencode
+def test_opencode_continues_a_session_only_where_it_began(start_model: StartModel, tmp_path: Path) -> None:
+    model = start_model({"text": "Hello.", "repeat": "forever"})
+    started = ask("opencode", model.url, tmp_path, {})
+    (bound,) = started.of_type("session_bound")
+    session = {"mode": "resume", "executor_session_id": bound["executor_session_id"]}
+    (tmp_path / "inner").mkdir()
+    elsewhere = ask("opencode", model.url, tmp_path, {}, **session, project_dir=str(tmp_path / "inner"))
+
+    assert elsewhere.terminal["error"]["type"] == "unsupported_capability"
+    assert "the agent would work where the session began, and not in" in elsewhere.terminal["error"]["message"]
+    assert ask("opencode", model.url, tmp_path, {}, **session).terminal["result_text"] == "Hello."
+
+
+@needs_gemini
+@pytest.mark.requirement("AOX-106", "AOX-198")
+def test_gemini_tells_a_delay_and_its_shell_has_no_key(start_model: StartModel, tmp_path: Path) -> None:
+    shell = {"type": "tool_use", "name": "run_shell_command", "input": {"command": "env > given"}}
+    limited = {"status": 429, "headers": {"retry-after": "4"}, "repeat": "forever"}
+    model = start_model({"content": [shell]}, limited)
+    ended = ask("gemini", model.url, tmp_path, {"access": "all", "max_api_retries": 0, "model": "gemini-2.5-pro"})
+
+    assert (ended.terminal["error"]["type"], ended.terminal["error"]["retry_after_seconds"]) == ("rate_limited", 4)
+    assert "PATH=" in (tmp_path / "given").read_text()
+    assert "GEMINI_API_KEY" not in (tmp_path / "given").read_text()

@@ -24,6 +24,18 @@ def test_a_provider_may_give_the_calls_of_each_answer_the_same_id() -> None:
     ]
 
 
+def test_a_call_starts_with_the_input_that_the_model_wrote() -> None:
+    """OpenCode tells the folder of a command before the command."""
+    lines: list[bytes] = []
+    tools = AgentTools(Emitter(lines.append, run_id="run_1", session_id="ses_1"), ("title", "(.+)"))
+    call = {"toolCallId": "call_1", "title": "bash", "sessionUpdate": "tool_call", "status": "pending"}
+    tools.take({**call, "rawInput": {"cwd": "/p"}})
+    assert lines == []
+    given = {"command": "ls", "cwd": "/p"}
+    tools.take({**call, "sessionUpdate": "tool_call_update", "status": "in_progress", "rawInput": given})
+    assert [json.loads(line)["tool_input"] for line in lines] == [given]
+
+
 @pytest.mark.parametrize(
     "output",
     ["Command moved to background (PID: 1175). Output hidden.", "Background shell bg_c8c0b675 started (pid 2033)."],
