@@ -37,6 +37,7 @@ from ao_runner.cli.options import (
     setting_options,
     verify_option,
 )
+from ao_runner.cli.output_reader import OutputReader
 from ao_runner.cli.printing import echo
 from ao_runner.cli.run_progress import follow_run, show_terminal
 from ao_runner.discovery import ExecutorNotFound, locate_executor
@@ -177,12 +178,13 @@ def _perform(given: RunArguments, store: Store, accepted: AcceptedRun, profile: 
     containment = probe(os.environ)
     stops = StopRequests()
     style: Style = given["style"] or "people"
+    reader = OutputReader(style, stops)
     home, run = given["home"], accepted.run
     inputs = _inputs_of(profile, store, run, stops, is_shown=style == "people")
     with (
         own_runs(home) as owner,
         nullcontext() if given["model_script"] is None else _simulator(given["model_script"], home) as simulator,
-        follow_run(style, accepted.attempts, stops.request, is_verbose=given["verbose"]) as listener,
+        follow_run(style, accepted.attempts, reader.is_gone, is_verbose=given["verbose"]) as listener,
     ):
         simulation = None if simulator is None else simulator.simulation
         verify = given["verify_results"]
@@ -196,7 +198,7 @@ def _perform(given: RunArguments, store: Store, accepted: AcceptedRun, profile: 
             shown = TerminalAsker(listener, inputs.give, run.run_id)
         new_session = accepted.session if accepted.is_new_session else None
         journal = StoredJournal(store, run, shown, owner, new_session, paused_profiles(run, profile))
-        terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment))
+        terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment, reader))
     if style == "people":
         show_terminal(terminal, run, store, began_at)
     if simulator is not None and simulator.report:
@@ -213,9 +215,14 @@ def _simulator(script: Path, home: Path) -> AbstractContextManager["RunningSimul
 
 
 async def _perform_and_hear(
-    request: RunRequest, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
+    request: RunRequest,
+    journal: StoredJournal,
+    stops: StopRequests,
+    home: Path,
+    containment: Containment,
+    reader: OutputReader,
 ) -> Terminal:
-    with on_signals(stops.request):
+    with on_signals(stops.request), reader.watched():
         hearing = asyncio.ensure_future(_hear_answers(journal.store, journal.owner, request.inputs))
         try:
             return await perform_single_run(request, journal, stops, home, containment)
