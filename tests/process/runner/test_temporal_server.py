@@ -1,0 +1,274 @@
+"""`ao_runner.temporal` against a real Temporal server: what its page promises, with real runs and killed workers."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.process.executors.driver import wait_until
+from tests.process.lifeline.leftovers import processes_in
+from tests.process.runner.cli.calling import SECONDS, Ao, miniature
+
+pytest.importorskip("temporalio", reason="temporalio is not installed; the extra `dev` has it")
+
+from temporalio import workflow
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
+
+from ao_runner.temporal import AgentRun, AgentWorkflow, agent_workers, perform_agent_run, queue_of_host
+from tests.temporal_server import TemporalServer, require_program
+
+pytestmark = pytest.mark.thorough
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "temporal" / "agents.py"
+QUEUE = "agents"  # that of the example
+LIMIT_BYTES = (2 << 20) - (64 << 10)
+Returned = TypeVar("Returned")
+
+
+@workflow.defn(sandboxed=False)
+class HastyWorkflow:
+    """A workflow of somebody else, who is less patient."""
+
+    @workflow.run
+    async def run(self, order: AgentRun, seconds: dict[str, float]) -> dict[str, Any]:
+        return await perform_agent_run(order, **{name: timedelta(seconds=value) for name, value in seconds.items()})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
+    require_program()
+    with TemporalServer(tmp_path_factory.mktemp("temporal")) as server:
+        yield server
+
+
+@dataclass
+class Host:
+    """A host of Temporal workers, with a home and a folder of its own."""
+
+    ao: Ao
+    server: TemporalServer
+
+    @property
+    def folder(self) -> Path:
+        return self.ao.folder
+
+    def order(self, executor: str, prompt: str = "hi", **fields: Any) -> AgentRun:
+        path = executor if executor == "echo" else miniature(executor)
+        order = {"blueprint": str(self.folder / "agent.yaml"), "prompt": prompt, "profile": path}
+        return AgentRun(**(order | {"project_dir": str(self.folder)} | fields))  # type: ignore[typeddict-item]
+
+    def last_run(self) -> dict[str, Any]:
+        (newest, *_) = self.ao("sessions", "--json").document
+        last: dict[str, Any] = newest["runs"][-1]
+        return last
+
+    def has_begun(self) -> bool:
+        """Return whether a run has an event of its executor."""
+        said = self.ao("events", "last")
+        return said.exit_code == 0 and "run_started" in said.stdout
+
+    @contextmanager
+    def worker(self, **variables: str) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run the example's Temporal workers in a process of their own."""
+        environment = {**os.environ, **self.ao.environment(), "TEMPORAL_ADDRESS": self.server.address, **variables}
+        argv = [sys.executable, str(EXAMPLE), "serve"]
+        with subprocess.Popen(argv, cwd=self.folder, env=environment) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+@pytest.fixture
+def host(tmp_path: Path, server: TemporalServer, monkeypatch: pytest.MonkeyPatch) -> Host:
+    ao = Ao(tmp_path)
+    ao.write("agent.yaml", "name: agent\n")
+    monkeypatch.setenv("AO_HOME", ao.environment()["AO_HOME"])
+    monkeypatch.setenv("AO_STORE", "postgresql://elsewhere/db")  # for other commands; the runs are stored here
+    return Host(ao, server)
+
+
+def play(host: Host, story: Callable[[Client], Awaitable[Returned]]) -> Returned:
+    """Perform a story with a client, with an end."""
+
+    async def told() -> Returned:
+        return await story(await host.server.client())
+
+    return asyncio.run(asyncio.wait_for(told(), SECONDS))
+
+
+@asynccontextmanager
+async def working_here(client: Client) -> AsyncIterator[str]:
+    """Run Temporal workers in this process, and give their task queue: one that no other test has."""
+    queue = f"q-{uuid.uuid4()}"
+    async with agent_workers(client, queue, workflows=[HastyWorkflow]):
+        yield queue
+
+
+async def start(client: Client, queue: str, order: Any, **seconds: float) -> WorkflowHandle[Any, dict[str, Any]]:
+    identity = {"id": str(uuid.uuid4()), "task_queue": queue}
+    if seconds:
+        return await client.start_workflow(HastyWorkflow.run, args=[order, seconds], **identity)
+    return await client.start_workflow(AgentWorkflow.run, order, **identity)
+
+
+async def cause_of(handle: WorkflowHandle[Any, Any]) -> BaseException | None:
+    """Wait for the failure of a workflow's activity, and return its cause."""
+    with pytest.raises(WorkflowFailureError) as raised:
+        await handle.result()
+    error = raised.value.cause
+    return error.cause if isinstance(error, ActivityError) else error
+
+
+async def attempts_of(handle: WorkflowHandle[Any, Any]) -> int:
+    """Return at which attempt the activity of a workflow ended."""
+    history = await handle.fetch_history()
+    (started,) = [event for event in history.events if event.HasField("activity_task_started_event_attributes")]
+    return started.activity_task_started_event_attributes.attempt
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    await asyncio.to_thread(wait_until, is_so)
+
+
+def outcome(host: Host, order: Any, **seconds: float) -> tuple[dict[str, Any] | BaseException | None, int]:
+    """Perform one order, and return the result or the cause of the failure, and the number of attempts."""
+
+    async def story(client: Client) -> tuple[dict[str, Any] | BaseException | None, int]:
+        async with working_here(client) as queue:
+            handle = await start(client, queue, order, **seconds)
+            try:
+                ended: dict[str, Any] | BaseException | None = await handle.result()
+            except WorkflowFailureError as error:
+                ended = error.cause.cause
+            return ended, await attempts_of(handle)
+
+    return play(host, story)
+
+
+def test_an_order_with_all_fields_becomes_a_run_of_this_host(host: Host) -> None:
+    schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
+    fields = {"labels": {"team": "red"}, "metadata": {"k": 1}, "timeout_seconds": 50, "output_schema": schema}
+    more = {"output_schema_options": {"max_retries": 0}, "keep_rejected": False, "verify_results": True}
+    blueprint = {"name": "inline", "description": "A blueprint in the order."}
+
+    result, attempts = outcome(host, host.order("echo", '{"a": 1}', blueprint=blueprint, **fields, **more))
+
+    assert isinstance(result, dict), result
+    assert (result["event_type"], result["result_data"], attempts) == ("result", {"a": 1}, 1)
+    run = host.last_run()
+    assert result["run_id"] == run["run_id"]
+    assert (run["labels"], run["metadata"], run["timeout_seconds"]) == ({"team": "red"}, {"k": 1}, 50)
+
+
+def test_a_result_of_nearly_two_mebibytes_arrives_and_a_longer_one_is_an_error_that_says_where_it_is(
+    host: Host,
+) -> None:
+    fits, attempts = outcome(host, host.order("answers_at_length", str(LIMIT_BYTES - 1000)))
+    assert isinstance(fits, dict), fits
+    assert (len(fits["result_text"]), attempts) == (LIMIT_BYTES - 1000, 1)
+
+    error, attempts = outcome(host, host.order("answers_at_length", "3000000"))
+
+    assert isinstance(error, ApplicationError)
+    assert (error.type, error.non_retryable, attempts) == ("result_too_large", True, 1)
+    run = error.details[0]["run_id"]
+    assert f"`ao result {run}`" in error.message
+    assert len(host.ao("result", run).stdout.strip()) == 3_000_000
+
+
+def test_what_was_not_done_is_tried_again_when_the_provider_says_so(host: Host) -> None:
+    result, attempts = outcome(host, host.order("is_limited_once", "0.2", requeue_at_reset=True))
+
+    assert isinstance(result, dict), result
+    assert (result["result_text"], attempts) == ("done", 2)
+
+
+@pytest.mark.parametrize("executor", ["counts_its_starts", "is_limited_once"])
+def test_what_may_have_been_done_or_is_not_retryable_is_not_tried_again(executor: str, host: Host) -> None:
+    error, attempts = outcome(host, host.order(executor, "0.2"))
+
+    assert isinstance(error, ApplicationError)
+    assert (error.non_retryable, attempts) == (True, 1)
+    assert error.type in {"provider_unavailable", "quota_exceeded"}
+
+
+def test_an_order_that_no_run_can_have_is_refused_with_the_field(host: Host) -> None:
+    error, attempts = outcome(host, {**host.order("echo"), "promt": "hi"})
+
+    assert isinstance(error, ApplicationError)
+    assert (error.type, error.message, attempts) == (
+        "invalid_invocation", "$.promt: unknown field; did you mean 'prompt'?", 1,
+    )  # fmt: skip
+
+
+def test_a_cancel_reaches_the_agent_of_a_silent_executor(host: Host) -> None:
+    """With a heartbeat timeout of 60 s, of which the SDK alone would let 48 s pass."""
+
+    async def story(client: Client) -> None:
+        async with working_here(client) as queue:
+            handle = await start(client, queue, host.order("leaves_when_asked"))
+            await until(host.has_begun)
+            await handle.cancel()
+
+            error = await asyncio.wait_for(cause_of(handle), 30)
+
+            assert isinstance(error, CancelledError)
+
+    play(host, story)
+    assert host.last_run()["status"] == "cancelled"
+    assert processes_in(host.folder) == []
+
+
+def test_a_run_whose_activity_has_no_time_left_is_stopped_and_not_repeated(host: Host) -> None:
+    async def story(client: Client) -> None:
+        async with working_here(client) as queue:
+            handle = await start(client, queue, host.order("leaves_when_asked"), start_to_close_timeout=5)
+
+            error = await cause_of(handle)
+
+            assert isinstance(error, TimeoutError)
+            assert error.type == TimeoutType.START_TO_CLOSE
+            assert await attempts_of(handle) == 1
+            await until(lambda: host.last_run()["status"] == "cancelled")
+
+    play(host, story)
+    assert processes_in(host.folder) == []
+
+
+def test_a_killed_temporal_worker_leaves_no_process_and_no_second_run(host: Host) -> None:
+    async def story(client: Client) -> None:
+        queue = f"q-{uuid.uuid4()}"
+        script = f"""
+import asyncio
+from temporalio.client import Client
+from ao_runner.temporal import agent_workers
+async def main():
+    async with agent_workers(await Client.connect({host.server.address!r}), {queue!r}):
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+        with subprocess.Popen([sys.executable, "-c", script], cwd=host.folder) as killed:
+            async with agent_workers(client, f"{queue}-w", workflows=[HastyWorkflow], activities=[]):
+                handle = await start(
+                    client, f"{queue}-w", {**host.order("ignores_cancel")}, heartbeat_timeout=3
+                ) if False else await client.start_workflow(
+                    HastyWorkflow.run, args=[host.order("ignores_cancel"), {"heartbeat_timeout": 3}],
+                    id=str(uuid.uuid4()), task_queue=queue,
+                )  # fmt: skip
+                await until(host.has_begun)
+                killed.kill()
+    play(host, story)
