@@ -141,7 +141,7 @@ def _perform(order: Order, home: Path, store: Store) -> None:
     if given["model_script"] is not None:
         read_model_script(given["model_script"], os.environ)
     run = accepted.run
-    ids = {"run_id": run.run_id, "session_id": run.session_id, "host": host_name()}
+    ids: JsonObject = {"run_id": run.run_id, "session_id": run.session_id, "host": host_name()}
     perform_here(given, store, accepted, profile, lambda stop: OrderLines(stop, ids, order))
 
 
@@ -184,7 +184,6 @@ class OrderLines(EventLines):
         elif time.monotonic() >= self._next_at:
             self._next_at = time.monotonic() + BEAT_SECONDS
             self.write_line(json.dumps({**self._ids, "seq": relayed.seq}).encode())
-
 
     def _end(self, relayed: Relayed) -> JsonObject:
         body = relayed.body

@@ -1,7 +1,6 @@
 """`ao_runner.temporal` against a real Temporal server: what its page promises, with real runs and killed workers."""
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,9 +23,11 @@ pytest.importorskip("temporalio", reason="temporalio is not installed; the extra
 
 from temporalio import workflow
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutType
+from temporalio.exceptions import TimeoutError as OutOfTime
+from temporalio.worker import Worker
 
-from ao_runner.temporal import AgentRun, AgentWorkflow, agent_workers, perform_agent_run, queue_of_host
+from ao_runner.temporal import AgentRun, AgentWorkflow, agent_workers, perform_agent_run
 from tests.temporal_server import TemporalServer, require_program
 
 pytestmark = pytest.mark.thorough
@@ -43,8 +43,9 @@ class HastyWorkflow:
     """A workflow of somebody else, who is less patient."""
 
     @workflow.run
-    async def run(self, order: AgentRun, seconds: dict[str, float]) -> dict[str, Any]:
-        return await perform_agent_run(order, **{name: timedelta(seconds=value) for name, value in seconds.items()})
+    async def run(self, order: AgentRun, seconds: dict[str, float], queue: str | None = None) -> dict[str, Any]:
+        times = {name: timedelta(seconds=value) for name, value in seconds.items()}
+        return await perform_agent_run(order, task_queue=queue, **times)
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +120,10 @@ async def working_here(client: Client) -> AsyncIterator[str]:
 
 
 async def start(client: Client, queue: str, order: Any, **seconds: float) -> WorkflowHandle[Any, dict[str, Any]]:
-    identity = {"id": str(uuid.uuid4()), "task_queue": queue}
+    name = str(uuid.uuid4())
     if seconds:
-        return await client.start_workflow(HastyWorkflow.run, args=[order, seconds], **identity)
-    return await client.start_workflow(AgentWorkflow.run, order, **identity)
+        return await client.start_workflow(HastyWorkflow.run, args=[order, seconds], id=name, task_queue=queue)
+    return await client.start_workflow(AgentWorkflow.run, order, id=name, task_queue=queue)
 
 
 async def cause_of(handle: WorkflowHandle[Any, Any]) -> BaseException | None:
@@ -153,7 +154,7 @@ def outcome(host: Host, order: Any, **seconds: float) -> tuple[dict[str, Any] | 
             try:
                 ended: dict[str, Any] | BaseException | None = await handle.result()
             except WorkflowFailureError as error:
-                ended = error.cause.cause
+                ended = error.cause.__cause__
             return ended, await attempts_of(handle)
 
     return play(host, story)
@@ -240,7 +241,7 @@ def test_a_run_whose_activity_has_no_time_left_is_stopped_and_not_repeated(host:
 
             error = await cause_of(handle)
 
-            assert isinstance(error, TimeoutError)
+            assert isinstance(error, OutOfTime)
             assert error.type == TimeoutType.START_TO_CLOSE
             assert await attempts_of(handle) == 1
             await until(lambda: host.last_run()["status"] == "cancelled")
@@ -249,26 +250,87 @@ def test_a_run_whose_activity_has_no_time_left_is_stopped_and_not_repeated(host:
     assert processes_in(host.folder) == []
 
 
+@asynccontextmanager
+async def begun_elsewhere(client: Client, host: Host, executor: str) -> AsyncIterator[WorkflowHandle[Any, Any]]:
+    """Start a run by a worker that is another process, wait until it has begun, and give its workflow.
+
+    Here are workers for the workflow alone; after 3 s without a heartbeat the run counts as lost.
+    """
+    queue = f"q-{uuid.uuid4()}"
+    async with Worker(client, task_queue=queue, workflows=[HastyWorkflow]):
+        order = host.order(executor)
+        handle = await client.start_workflow(
+            HastyWorkflow.run, args=[order, {"heartbeat_timeout": 3}, QUEUE], id=queue, task_queue=queue
+        )
+        await until(host.has_begun)
+        yield handle
+
+
 def test_a_killed_temporal_worker_leaves_no_process_and_no_second_run(host: Host) -> None:
     async def story(client: Client) -> None:
-        queue = f"q-{uuid.uuid4()}"
-        script = f"""
-import asyncio
-from temporalio.client import Client
-from ao_runner.temporal import agent_workers
-async def main():
-    async with agent_workers(await Client.connect({host.server.address!r}), {queue!r}):
-        await asyncio.Event().wait()
-asyncio.run(main())
-"""
-        with subprocess.Popen([sys.executable, "-c", script], cwd=host.folder) as killed:
-            async with agent_workers(client, f"{queue}-w", workflows=[HastyWorkflow], activities=[]):
-                handle = await start(
-                    client, f"{queue}-w", {**host.order("ignores_cancel")}, heartbeat_timeout=3
-                ) if False else await client.start_workflow(
-                    HastyWorkflow.run, args=[host.order("ignores_cancel"), {"heartbeat_timeout": 3}],
-                    id=str(uuid.uuid4()), task_queue=queue,
-                )  # fmt: skip
-                await until(host.has_begun)
-                killed.kill()
+        with host.worker() as worker:
+            async with begun_elsewhere(client, host, "ignores_cancel") as handle:
+                worker.kill()
+                assert await asyncio.to_thread(processes_in, host.folder) == []
+
+                error = await cause_of(handle)
+
+                assert isinstance(error, OutOfTime)
+                assert error.type == TimeoutType.HEARTBEAT
+                assert await attempts_of(handle) == 1
+
     play(host, story)
+    assert host.last_run()["status"] == "cancelled"
+
+
+def test_a_worker_that_was_away_for_too_long_stops_its_lost_run(host: Host) -> None:
+    async def story(client: Client) -> None:
+        with host.worker() as worker:
+            async with begun_elsewhere(client, host, "leaves_when_asked") as handle:
+                worker.send_signal(signal.SIGSTOP)
+                error = await cause_of(handle)
+                worker.send_signal(signal.SIGCONT)
+
+                assert isinstance(error, OutOfTime)
+                assert error.type == TimeoutType.HEARTBEAT
+                await until(lambda: host.last_run()["status"] == "cancelled")
+
+    play(host, story)
+
+
+def test_a_worker_that_shuts_down_stops_its_run_which_is_not_repeated(host: Host) -> None:
+    async def story(client: Client) -> None:
+        with host.worker(GRACE_SECONDS="0") as worker:
+            async with begun_elsewhere(client, host, "ignores_cancel") as handle:
+                worker.terminate()
+                error = await cause_of(handle)
+
+                assert isinstance(error, ApplicationError)
+                assert (error.type, error.non_retryable) == ("cancelled", True)
+                assert await attempts_of(handle) == 1
+                assert await asyncio.to_thread(worker.wait, SECONDS) == 0
+
+    play(host, story)
+    assert processes_in(host.folder) == []
+
+
+def test_a_session_continues_on_the_host_that_has_it_and_nowhere_else(host: Host, tmp_path: Path) -> None:
+    homes = {name: str(tmp_path / f"home-{name}") for name in ("one", "two")}
+
+    async def story(client: Client) -> None:
+        first = host.order("says_what_its_prompt_says", "[]")
+        result = await (await start(client, QUEUE, first)).result()
+        further = AgentRun(session_id=result["session_id"], host=result["host"], prompt="[]")
+
+        again = await (await start(client, QUEUE, further)).result()
+
+        assert (again["host"], again["session_id"]) == (result["host"], result["session_id"])
+        assert again["run_id"] != result["run_id"]
+        (other,) = homes.keys() - {result["host"]}
+        error = await cause_of(await start(client, QUEUE, {**further, "host": other}))
+        assert isinstance(error, ApplicationError)
+        assert error.type == "session_not_found"
+        assert f"is not in the store of this host, {other}; give the `host` of its result" in error.message
+
+    with host.worker(AO_HOST="one", AO_HOME=homes["one"]), host.worker(AO_HOST="two", AO_HOME=homes["two"]):
+        play(host, story)

@@ -104,7 +104,7 @@ def test_a_silent_run_ends_when_its_reader_is_gone(ao: Ao) -> None:
     """The same in one process less, for every suite."""
     ours, theirs = socket.socketpair()
     argv = ao.argv("run", "agent.yaml", "-p", "x", "--executor", miniature("ignores_cancel"), "--events")
-    with subprocess.Popen(argv, cwd=ao.folder, env=ao.environment(), stdout=theirs) as process:
+    with subprocess.Popen(argv, cwd=ao.folder, env=ao.environment(), stdout=theirs.fileno()) as process:
         theirs.close()
         assert b"run_started" in ours.recv(65536)
         ours.close()

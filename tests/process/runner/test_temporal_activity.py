@@ -1,18 +1,16 @@
-"""The recipe for Temporal: the activity runs in Temporal's own environment, its workflow in Temporal's replayer."""
+"""The activity and workflow of `ao_runner.temporal` without a server: in Temporal's own environment and replayer."""
 
 import asyncio
 import base64
 import json
-import os
-import re
-import sys
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 import pytest
 
+from ao_runner.cli.asked_run import Order
+from ao_runner.runs.submission import AskedInJson
 from tests.process.runner.cli.calling import SECONDS, Ao, miniature
 
 pytest.importorskip("temporalio", reason="temporalio is not installed; the extra `dev` has it")
@@ -31,14 +29,9 @@ from temporalio.worker import (
 )
 from temporalio.workflow import ActivityCancellationType
 
-pytestmark = pytest.mark.thorough  # each test performs runs
+from ao_runner.temporal import AgentRun, AgentWorkflow, run_agent
 
-ROOT = Path(__file__).parents[2]
-FILE = ROOT / "docs" / "examples" / "temporal" / "agent_activity.py"
-
-
-sys.path.append(str(FILE.parent))  # Temporal's sandbox imports it once more, by its name
-example: Any = import_module(FILE.stem)
+pytestmark = pytest.mark.thorough  # most of these perform runs
 
 
 @pytest.fixture
@@ -48,13 +41,24 @@ def ao(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ao:
     ao.write("agent.yaml", "name: agent\n")
     monkeypatch.setenv("AO_HOME", ao.environment()["AO_HOME"])
     monkeypatch.setenv("AO_STORE", "postgresql://elsewhere/db")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     return ao
 
 
 def perform(environment: ActivityEnvironment, ao: Ao, profile: str, prompt: str = "hi") -> dict[str, Any]:
-    order = example.AgentRun(str(ao.folder / "agent.yaml"), prompt, profile)
-    return asyncio.run(asyncio.wait_for(environment.run(example.run_agent, order), SECONDS))
+    order = AgentRun(blueprint=str(ao.folder / "agent.yaml"), prompt=prompt, profile=profile)
+    return asyncio.run(asyncio.wait_for(environment.run(run_agent, order), SECONDS))
+
+
+def cancelled_once_begun(**details: bool) -> ActivityEnvironment:
+    """Return an environment that cancels at the first heartbeat that names the run."""
+    environment = ActivityEnvironment()
+
+    def cancel(beat: dict[str, Any]) -> None:
+        if "seq" in beat:
+            environment.cancel(ActivityCancellationDetails(**details))
+
+    environment.on_heartbeat = cancel
+    return environment
 
 
 def failing_with(**error: Any) -> str:
@@ -63,25 +67,17 @@ def failing_with(**error: Any) -> str:
     return json.dumps([{"event_type": "failure", "status": "failed", "error": whole}])
 
 
-def test_what_the_page_shows_is_in_the_file() -> None:
-    page = (ROOT / "docs" / "recipe-temporal.md").read_text()
-    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-
-    assert len(shown) == 3
-    assert [block for block in shown if block not in FILE.read_text()] == []
+def test_an_order_has_the_fields_of_every_door_for_json_by_the_same_names() -> None:
+    assert get_type_hints(AgentRun).keys() == Order.model_fields.keys()
+    assert AskedInJson.model_fields.keys() < Order.model_fields.keys()
 
 
-def test_the_activity_returns_the_result_and_heartbeats_at_each_event(ao: Ao) -> None:
-    environment = ActivityEnvironment()
-    beats: list[dict[str, Any]] = []
-    environment.on_heartbeat = beats.append
+def test_the_activity_returns_the_result_which_is_stored_on_this_host(ao: Ao) -> None:
+    result = perform(ActivityEnvironment(), ao, "echo", "hé" * 100_000)
 
-    result = perform(environment, ao, "echo", "hi" * 100_000)
-
-    assert (result["event_type"], result["result_text"]) == ("result", "hi" * 100_000)
-    assert [beat["seq"] for beat in beats] == list(range(1, result["seq"] + 1))
-    assert [beat["event_type"] for beat in beats][-1] == "result"
-    assert ao("result", "last", "--json", AO_STORE="local").document["run_id"] == result["run_id"]
+    assert (result["event_type"], result["result_text"]) == ("result", "hé" * 100_000)
+    stored = ao("result", "last", "--json", AO_STORE="local", AO_HOST="h").document
+    assert stored == {name: value for name, value in result.items() if name != "host"}
 
 
 @pytest.mark.parametrize(
@@ -98,42 +94,46 @@ def test_only_a_retryable_failure_without_side_effects_is_tried_again(
 
     assert raised.value.non_retryable is not is_tried_again
     assert (raised.value.type, raised.value.message) == ("provider_unavailable", "try later")
+    assert raised.value.details[0]["run_id"] == ao("sessions", "--json", AO_STORE="").document[0]["runs"][0]["run_id"]
     assert raised.value.next_retry_delay is not None
     assert raised.value.next_retry_delay.total_seconds() == 20
 
 
-def test_a_run_that_never_began_is_not_tried_again(ao: Ao) -> None:
-    with pytest.raises(ApplicationError, match="exited with 2 without a terminal event") as raised:
+def test_a_run_that_never_began_says_why_and_is_not_tried_again(ao: Ao) -> None:
+    with pytest.raises(ApplicationError, match="no profile or executor is called 'no-such-profile'") as raised:
         perform(ActivityEnvironment(), ao, "no-such-profile")
 
-    assert raised.value.non_retryable
+    assert (raised.value.type, raised.value.non_retryable) == ("invalid_invocation", True)
+
+
+def test_a_process_that_dies_without_a_word_is_not_tried_again(ao: Ao, monkeypatch: pytest.MonkeyPatch) -> None:
+    ao.write("sitecustomize.py", "import os\nos._exit(9)\n")
+    monkeypatch.setenv("PYTHONPATH", str(ao.folder))
+
+    with pytest.raises(ApplicationError, match="exited with 9 and did not say how it ended") as raised:
+        perform(ActivityEnvironment(), ao, "echo")
+
+    assert (raised.value.type, raised.value.non_retryable) == ("no_terminal_event", True)
 
 
 def test_a_cancel_stops_the_run_and_waits_for_its_terminal_event(ao: Ao) -> None:
-    environment = ActivityEnvironment()
-    environment.on_heartbeat = lambda _: environment.cancel()
-
     with pytest.raises(asyncio.CancelledError):
-        perform(environment, ao, miniature("leaves_when_asked"))
+        perform(cancelled_once_begun(cancel_requested=True), ao, miniature("leaves_when_asked"))
 
     assert ao("result", "last", "--json", AO_STORE="local").document["status"] == "cancelled"
 
 
 def test_a_result_that_comes_in_spite_of_a_cancel_is_returned(ao: Ao) -> None:
-    environment = ActivityEnvironment()
-    environment.on_heartbeat = lambda _: environment.cancel()
+    environment = cancelled_once_begun(cancel_requested=True)
 
     assert perform(environment, ao, miniature("answers_although_cancelled"))["event_type"] == "result"
 
 
-def test_a_run_that_ends_because_the_temporal_worker_shuts_down_is_not_tried_again(ao: Ao) -> None:
-    environment = ActivityEnvironment()
-    environment.on_heartbeat = lambda _: environment.cancel(ActivityCancellationDetails(worker_shutdown=True))
-
+def test_a_run_with_nothing_done_is_tried_again_after_the_shutdown_of_its_worker(ao: Ao) -> None:
     with pytest.raises(ApplicationError) as raised:
-        perform(environment, ao, miniature("leaves_when_asked"))
+        perform(cancelled_once_begun(worker_shutdown=True), ao, miniature("leaves_when_asked"))
 
-    assert (raised.value.type, raised.value.non_retryable) == ("cancelled", True)
+    assert (raised.value.type, raised.value.non_retryable) == ("cancelled", False)
 
 
 class Recording(Interceptor):
@@ -187,7 +187,7 @@ def history_of(order: dict[str, Any]) -> WorkflowHistory:
 
 
 def test_the_workflow_can_be_cancelled_and_does_not_repeat_a_run_that_was_lost() -> None:
-    replayer = Replayer(workflows=[example.AgentWorkflow], interceptors=[Recording()])
+    replayer = Replayer(workflows=[AgentWorkflow], interceptors=[Recording()])
 
     asyncio.run(replayer.replay_workflow(history_of({"blueprint": "a.yaml", "prompt": "hi", "timeout_seconds": 100})))
 
