@@ -153,7 +153,7 @@ async def run_agent(order: AgentRun) -> dict[str, Any]:
         start_new_session=True,  # Ctrl-C is for the Temporal worker, which cancels its activities
     )  # fmt: skip
     said: dict[str, Any] = {}
-    reading = asyncio.ensure_future(_read(process, order, said))
+    reading = asyncio.ensure_future(_read(process, _with_limit(order), said))
     beating = asyncio.ensure_future(_beat(said))
     try:
         try:
@@ -173,6 +173,12 @@ async def run_agent(order: AgentRun) -> dict[str, Any]:
     if cancel is not None and cancel.cancel_requested and said.get("error", {}).get("type", "cancelled") == "cancelled":
         raise asyncio.CancelledError
     raise _error_of(said, process, is_cancelled=cancel is not None)
+
+
+def _with_limit(order: AgentRun) -> AgentRun:
+    """Return the order with a time limit, so that its run ends by itself, before Temporal gives it up."""
+    seconds = (activity.info().start_to_close_timeout or timedelta()).total_seconds() - END_SECONDS
+    return order if "timeout_seconds" in order or seconds <= 0 else {**order, "timeout_seconds": seconds}
 
 
 async def _read(process: Process, order: AgentRun, said: dict[str, Any]) -> None:

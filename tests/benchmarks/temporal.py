@@ -76,7 +76,8 @@ class Hosts:
     def start(self) -> None:
         home = self._folder / f"home-{len(self.homes)}"
         self.homes.append(home)
-        environment = {**os.environ, "AO_HOME": str(home), "AO_HOST": home.name, "PYTHONPATH": str(Path.cwd())}
+        path = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "AO_HOME": str(home), "AO_HOST": home.name, "PYTHONPATH": path}
         argv = [sys.executable, "-m", "tests.benchmarks.temporal", *self._command]
         self.running.append(subprocess.Popen(argv, cwd=self._folder, env=environment))
 

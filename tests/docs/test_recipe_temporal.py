@@ -26,7 +26,7 @@ def test_what_the_page_shows_is_in_the_file() -> None:
     assert shown[0] in FILE.read_text()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow  # tests/process/runner/test_temporal_server.py has the example's `serve`
 def test_the_example_serves_and_asks(tmp_path: Path) -> None:
     require_program()
     ao = Ao(tmp_path)

@@ -38,9 +38,9 @@ from ao_runner.cli.options import (
     setting_options,
     verify_option,
 )
-from ao_runner.cli.output_reader import OutputReader
 from ao_runner.cli.printing import echo
 from ao_runner.cli.run_progress import follow_run, show_terminal
+from ao_runner.cli.unread_run import UnreadRun
 from ao_runner.discovery import ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import Containment, probe
@@ -189,7 +189,7 @@ def perform_here(
     containment = probe(os.environ)
     stops = StopRequests()
     style: Style = given["style"] or "people"
-    reader = OutputReader(style, stops)
+    unread = UnreadRun(style, stops)
     home, run = given["home"], accepted.run
     if listening is None:
         listening = partial(follow_run, style, accepted.attempts, is_verbose=given["verbose"])
@@ -197,7 +197,7 @@ def perform_here(
     with (
         own_runs(home) as owner,
         nullcontext() if given["model_script"] is None else _simulator(given["model_script"], home) as simulator,
-        listening(reader.is_gone) as listener,
+        listening(unread.stop) as listener,
     ):
         simulation = None if simulator is None else simulator.simulation
         verify = given["verify_results"]
@@ -211,7 +211,7 @@ def perform_here(
             shown = TerminalAsker(listener, inputs.give, run.run_id)
         new_session = accepted.session if accepted.is_new_session else None
         journal = StoredJournal(store, run, shown, owner, new_session, paused_profiles(run, profile))
-        terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment, reader))
+        terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment, unread))
     if style == "people":
         show_terminal(terminal, run, store, began_at)
     if simulator is not None and simulator.report:
@@ -233,9 +233,9 @@ async def _perform_and_hear(
     stops: StopRequests,
     home: Path,
     containment: Containment,
-    reader: OutputReader,
+    unread: UnreadRun,
 ) -> Terminal:
-    with on_signals(stops.request), reader.watched():
+    with on_signals(stops.request), unread.watched():
         hearing = asyncio.ensure_future(_hear_answers(journal.store, journal.owner, request.inputs))
         try:
             return await perform_single_run(request, journal, stops, home, containment)

@@ -114,6 +114,25 @@ def test_a_silent_run_ends_when_its_reader_is_gone(ao: Ao) -> None:
 
 
 @pytest.mark.thorough
+def test_a_worker_on_a_pipe_ends_with_its_parent_although_its_runs_are_silent(ao: Ao) -> None:
+    agent = ao.folder / "agent.yaml"
+    argv = ao.argv("worker", "--coordinator", "stdout", "--profile", miniature("ignores_cancel"))
+    line = json.dumps({"blueprint": str(agent), "prompt": "x"}).encode() + b"\n"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=ao.folder, env=ao.environment(), stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(line)
+        process.stdin.flush()
+        assert b"run_started" in process.stdout.readline()
+        process.stdin.close()
+        process.stdout.close()
+        assert process.wait(SECONDS) == 2
+
+    assert processes_in(ao.folder) == []
+
+
+@pytest.mark.thorough
 def test_who_follows_a_silent_run_leaves_when_nobody_reads_any_more(ao: Ao) -> None:
     with parent_of(ao, "null", "ignores_cancel", "--events") as (parent, child):
         follow = [ao.argv("events", "last", "--follow"), ao.argv("events", "last", "--follow", "--text")]
