@@ -4,8 +4,9 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -39,12 +40,13 @@ from ao_runner.cli.options import (
 )
 from ao_runner.cli.printing import echo
 from ao_runner.cli.run_progress import follow_run, show_terminal
+from ao_runner.cli.unread_run import UnreadRun
 from ao_runner.discovery import ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.input_requests import PARKED, InputPolicy, InputRequests
-from ao_runner.runs.journal import StoredJournal, paused_profiles
+from ao_runner.runs.journal import Listener, StoredJournal, paused_profiles
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run import perform_single_run, request_here
@@ -112,12 +114,12 @@ def run_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
         executor=executor,
         executor_config=configuration_from(given, profile),
     )
-    with _store_of_this_host(given["home"]) as store:
-        _perform(given, store, accepted_from(asked, given, store), profile)
+    with store_of_this_host(given["home"]) as store:
+        perform_here(given, store, accepted_from(asked, given, store), profile)
 
 
 @contextmanager
-def _store_of_this_host(home: Path) -> Iterator[Store]:
+def store_of_this_host(home: Path) -> Iterator[Store]:
     """Yield the store of this host, in which these commands store their runs, after the end of all lost runs.
 
     Raises:
@@ -153,36 +155,49 @@ def resume_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
 
     The agent keeps the conversation so far. Blueprint and configuration are those of the first run.
     """
-    with _store_of_this_host(given["home"]) as store:
+    with store_of_this_host(given["home"]) as store:
         session = store.sessions.find(given["session"])
         prompt = {"prompt": required_prompt(given["prompt"])}
         asked = new_run(given, parameters=prompt, session_id=session.session_id)
-        profile = _profile_of(session, asked.profile or session.profile, given["home"])
-        _perform(given, store, accepted_from(asked, given, store), profile)
+        profile = profile_of(session, asked.profile or session.profile, given["home"])
+        perform_here(given, store, accepted_from(asked, given, store), profile)
 
 
-def _profile_of(session: Session, name: str | None, home: Path) -> Profile:
+def profile_of(session: Session, name: str | None, home: Path) -> Profile:
+    """Return the profile with a name, else that of the session's executor, which may have moved."""
     if name is not None:
         return load_profile(name, home, os.environ)
     try:
         path = locate_executor(session.executor_path).path
-    except ExecutorNotFound:  # the executable may have moved
+    except ExecutorNotFound:
         path = locate_executor(session.executor_name).path
     return Profile(name=session.executor_name, executor=str(path))
 
 
-def _perform(given: RunArguments, store: Store, accepted: AcceptedRun, profile: Profile) -> NoReturn:
-    """Perform a run, show it in the requested style, and exit with the exit code of its terminal event."""
+def perform_here(
+    given: RunArguments,
+    store: Store,
+    accepted: AcceptedRun,
+    profile: Profile,
+    listening: Callable[[Callable[[], None]], AbstractContextManager[Listener]] | None = None,
+) -> NoReturn:
+    """Perform a run, show it in the requested style, and exit with the exit code of its terminal event.
+
+    `listening` gives another listener than that of the style, for a function that stops the run.
+    """
     began_at = time.monotonic()
     containment = probe(os.environ)
     stops = StopRequests()
     style: Style = given["style"] or "people"
+    unread = UnreadRun(style, stops)
     home, run = given["home"], accepted.run
+    if listening is None:
+        listening = partial(follow_run, style, accepted.attempts, is_verbose=given["verbose"])
     inputs = _inputs_of(profile, store, run, stops, is_shown=style == "people")
     with (
         own_runs(home) as owner,
         nullcontext() if given["model_script"] is None else _simulator(given["model_script"], home) as simulator,
-        follow_run(style, accepted.attempts, stops.request, is_verbose=given["verbose"]) as listener,
+        listening(unread.stop) as listener,
     ):
         simulation = None if simulator is None else simulator.simulation
         verify = given["verify_results"]
@@ -196,7 +211,7 @@ def _perform(given: RunArguments, store: Store, accepted: AcceptedRun, profile: 
             shown = TerminalAsker(listener, inputs.give, run.run_id)
         new_session = accepted.session if accepted.is_new_session else None
         journal = StoredJournal(store, run, shown, owner, new_session, paused_profiles(run, profile))
-        terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment))
+        terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment, unread))
     if style == "people":
         show_terminal(terminal, run, store, began_at)
     if simulator is not None and simulator.report:
@@ -213,9 +228,14 @@ def _simulator(script: Path, home: Path) -> AbstractContextManager["RunningSimul
 
 
 async def _perform_and_hear(
-    request: RunRequest, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
+    request: RunRequest,
+    journal: StoredJournal,
+    stops: StopRequests,
+    home: Path,
+    containment: Containment,
+    unread: UnreadRun,
 ) -> Terminal:
-    with on_signals(stops.request):
+    with on_signals(stops.request), unread.watched():
         hearing = asyncio.ensure_future(_hear_answers(journal.store, journal.owner, request.inputs))
         try:
             return await perform_single_run(request, journal, stops, home, containment)

@@ -226,11 +226,16 @@ class EventLines:
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the event, if its type is requested."""
-        if not self._is_read or (self._terminal_only and relayed.event_type not in {"result", "failure"}):
+        if not self._terminal_only or relayed.event_type in {"result", "failure"}:
+            # Elsewhere than at a terminal a line is passed on byte by byte (AOX-235).
+            self.write_line(escaped_line(relayed.line) if self._is_shown else relayed.line)
+
+    def write_line(self, line: bytes) -> None:
+        """Write a line, now or when the reader takes it."""
+        if not self._is_read:
             return
         had_unread = bool(self._unread)
-        # Elsewhere than at a terminal a line is passed on byte by byte (AOX-235).
-        self._unread += (escaped_line(relayed.line) if self._is_shown else relayed.line) + b"\n"
+        self._unread += line + b"\n"
         if not had_unread:
             self._write_what_is_taken()
             if self._unread:

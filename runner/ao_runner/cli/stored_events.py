@@ -1,9 +1,11 @@
 """The stored events of a session, also while its runs go on."""
 
+import sys
 import time
 from collections.abc import Iterator
 from typing import Final
 
+from ao_runner.processes.output_reader import check_reader
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.records import OPEN_STATUSES, StoredEvent
 from ao_runner.store.store import Store
@@ -18,6 +20,7 @@ def stored_events(store: Store, session_id: str, run_id: str | None, *, follow: 
 
     Raises:
         RowDamaged: A row cannot be read.
+        BrokenPipeError: There was nothing to write while it waited, and nobody reads stdout any more.
     """
     position, sweep_at = 0, time.monotonic() + SWEEP_SECONDS
     while True:
@@ -32,4 +35,5 @@ def stored_events(store: Store, session_id: str, run_id: str | None, *, follow: 
         if time.monotonic() >= sweep_at:
             fail_lost_runs(store)
             sweep_at = time.monotonic() + SWEEP_SECONDS
+        check_reader(sys.stdout.fileno())
         time.sleep(POLL_SECONDS)

@@ -55,6 +55,7 @@ from ao_runner.coordinators.port import (
 from ao_runner.discovery import Executor
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, UnacceptableSchema, remarks_below
+from ao_runner.processes.output_reader import on_reader_gone
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import failed
 from ao_runner.runs.submission import AskedInJson, NewRun, Reception, accept
@@ -297,6 +298,10 @@ RETRY_SECONDS: Final = 1.0
 MAX_MESSAGE_CHARACTERS: Final = 4000
 
 
+def _unusable(number: int) -> CoordinatorUnusable:
+    return CoordinatorUnusable("stdout", _NO_READER[number], "start again with a reader")
+
+
 class StdoutCoordinator(Coordinator):
     """A `Coordinator` on stdin and stdout. After the end of stdin the worker drains and exits.
 
@@ -313,6 +318,7 @@ class StdoutCoordinator(Coordinator):
         self._defaults = defaults
         self._tell = tell
         self._stdin = stdin
+        self._stdout = stdout
         self._outlet = Outlet(stdout)
         self._inbox: Inbox[Assignment] = Inbox()
         self._unbegun: dict[RunKey, Assignment] = {}
@@ -327,10 +333,13 @@ class StdoutCoordinator(Coordinator):
         """Begin to read stdin."""
         self._group = await asyncio.TaskGroup().__aenter__()
         self._reading = self._group.create_task(self._read())
+        self._watching = on_reader_gone([self._stdout], lambda: self._inbox.fail(_unusable(errno.EPIPE)))
+        self._watching.__enter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Stop reading, and report the runs that were not performed."""
+        self._watching.__exit__(None, None, None)
         self._reading.cancel()
         # Without the error of the block, which a task group would wrap.
         await self._group.__aexit__(None, None, None)
@@ -375,7 +384,7 @@ class StdoutCoordinator(Coordinator):
             await self._outlet.flush()
         except OSError as error:
             if error.errno in _NO_READER:
-                raise CoordinatorUnusable("stdout", _NO_READER[error.errno], "start again with a reader") from error
+                raise _unusable(error.errno) from error
             raise CoordinatorUnavailable("stdout", error.strerror or str(error)) from error
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:

@@ -192,6 +192,18 @@ async def test_a_reader_that_has_gone_makes_the_coordinator_unusable() -> None:
         os.close(descriptor)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the next write shows it")
+async def test_a_reader_that_goes_while_all_runs_are_silent_makes_the_coordinator_unusable() -> None:
+    (runs_from, runs_to), (events_from, events_to) = os.pipe(), os.pipe()
+    async with StdoutCoordinator(DEFAULTS, lambda _: None, runs_from, events_to) as coordinator:
+        waiting = asyncio.ensure_future(coordinator.orders())
+        os.close(events_from)
+        with pytest.raises(CoordinatorUnusable, match="its reader has gone"):
+            await waiting
+    for descriptor in (runs_from, runs_to, events_to):
+        os.close(descriptor)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which this system has not")
 async def test_a_full_disk_keeps_the_events_for_later() -> None:
     runs_from, runs_to = os.pipe()
