@@ -144,7 +144,7 @@ async def _serve(given: ServeArguments) -> None:
     policy = _gate_policy(given, port)
     tokens = policy.tokens
     script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
-    access = StoreAccess(StorePlace(given["home"], given["store"]), f"server-{os.getpid()}")
+    access = StoreAccess(StorePlace(given["home"], given["store"]), f"server-{os.getpid()}", _tell)
     settings = ServerSettings(given["home"], os.environ, str(given["project_dir"]), script)
     receivers = ReceiverPolicy(allows_private=given["private_webhooks"] or is_loopback(given["host"]))
     # Every user of this host can see arguments; only this user can see variables.

@@ -30,13 +30,11 @@ from ao_runner.runs.lost_runs import RunSummary, end_lost_run, ending_behind, fa
 from ao_runner.runs.outcome import failed
 from ao_runner.runs.projection import Ended, project_end, project_lines
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.ownership import Wakeup
+from ao_runner.store.ownership import LOOK_SECONDS, Wakeup
 from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunRecord, seconds_since, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import NotHeld, RowDamaged, StoreUnreachable, StoreUnusable, StoreUnwritable
 
-LOOK_SECONDS: Final = 1.0
-"""Interval at which a worker polls, since a notification may be lost."""
 LOOKS_PER_LEASE: Final = 3
 """How often a worker looks for the runs of dead workers, also without a free slot."""
 ASK_AGAIN_SECONDS: Final = 10.0
@@ -95,7 +93,7 @@ class StoreCoordinator(Coordinator):
             self._store = resources.enter_context(store)
             thread = resources.enter_context(ThreadPoolExecutor(1)) if store.waits_for_a_server else None
             self._commits = GroupCommit(self._store, thread)
-            self._wakeup = await resources.enter_async_context(store.listening(self._offer.owner))
+            self._wakeup = await resources.enter_async_context(store.listening(self._offer.owner, self._tell))
             await self._commits.do(lambda: store.workers.join(self._offer))
             self._resources = resources.pop_all()
         return self

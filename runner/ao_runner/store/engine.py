@@ -188,8 +188,11 @@ class Engine(Protocol):
         """Wake the processes that wait for a change. A notification may be lost, so waiting processes also poll."""
 
     @abstractmethod
-    def listening(self, owner: str) -> AbstractAsyncContextManager[Wakeup]:
-        """Yield a wakeup that `notify` of any process triggers inside the block."""
+    def listening(self, owner: str, tell: Callable[[str], None]) -> AbstractAsyncContextManager[Wakeup]:
+        """Yield a wakeup that `notify` of any process triggers inside the block.
+
+        `tell` receives one sentence if notifications do not arrive, so that only polling finds changes.
+        """
 
 
 @dataclass(eq=False)

@@ -4,7 +4,6 @@ Every change to a run writes or locks its row, so that a process that has lost t
 belong to workers and use the clock of the server.
 """
 
-import asyncio
 import os
 import re
 import time
@@ -36,17 +35,14 @@ from ao_runner.store.ownership import (
     owner_of,
 )
 from ao_runner.store.postgres_layout import LAYOUTS, check_encoding, layout_of, make_partitions, migrate
+from ao_runner.store.postgres_notifications import CHANNEL, UNANSWERED_SECONDS, listening, settings_of
 from ao_runner.store.records import TAIL_CHARACTERS, Offer, RunState, StoredEvent
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import Damage, RowConflict, StoreLocked, StoreUnreachable, StoreUnusable
 from ao_runner.store.worker_table import CLAIMED, WorkerTable
 
-CHANNEL: Final = "ao_store"
 CLAIM_LOCK: Final = 0x_A0_C1_A1
 """The key of the advisory lock for claims that count running runs."""
-CONNECT_SECONDS: Final = 10
-UNANSWERED_SECONDS: Final = 10
-"""How long sent data may stay unacknowledged before the connection counts as broken."""
 PATIENCE_SECONDS: Final = 30.0
 """How long a query outside of a transaction waits for a server that is restarted."""
 ROWS_AT_ONCE: Final = 8
@@ -383,16 +379,10 @@ class PostgresStore(Store):
         self.fetch("SELECT pg_notify(?, '')", (CHANNEL,))
 
     @asynccontextmanager
-    async def listening(self, owner: str) -> AsyncIterator[Wakeup]:
-        """See `Engine`. The connection is one of its own: to `AO_STORE_DIRECT` if `AO_STORE` is that of a pooler."""
-        wakeup = Wakeup()
-        task = asyncio.create_task(_listen(os.environ.get("AO_STORE_DIRECT") or self._url, wakeup))
-        try:
+    async def listening(self, owner: str, tell: Callable[[str], None]) -> AsyncIterator[Wakeup]:
+        """See `Engine`."""
+        async with listening(self._url, tell) as wakeup:
             yield wakeup
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 def connect(url: str) -> "psycopg.Connection[tuple[Any, ...]]":
@@ -403,7 +393,7 @@ def connect(url: str) -> "psycopg.Connection[tuple[Any, ...]]":
         psycopg.Error: It is not there, or refuses the connection.
     """
     try:
-        return psycopg.connect(url, autocommit=True, prepare_threshold=None, **_settings(url))
+        return psycopg.connect(url, autocommit=True, prepare_threshold=None, **settings_of(url))
     except psycopg.ProgrammingError:
         raise NoSuchStore from None
 
@@ -417,28 +407,6 @@ def explain(place: str, error: psycopg.Error) -> RunnerError:
             return StoreUnreachable(place, _one_line(error))
         case _:
             return StoreUnusable(place, _one_line(error))
-
-
-async def _listen(url: str, wakeup: Wakeup) -> None:
-    """Trigger the wakeup at each notification. If the connection is lost, waiting tasks poll until it is back."""
-    while True:
-        with suppress(psycopg.Error):
-            async with await psycopg.AsyncConnection.connect(url, autocommit=True, **_settings(url)) as connection:
-                await connection.execute(f"LISTEN {CHANNEL}")
-                wakeup.notify()  # something may have come before
-                async for _ in connection.notifies():
-                    wakeup.notify()
-        await asyncio.sleep(1)
-
-
-def _settings(url: str) -> dict[str, Any]:
-    settings = {
-        "application_name": "ao",
-        "connect_timeout": CONNECT_SECONDS,
-        "keepalives_idle": UNANSWERED_SECONDS,
-        "tcp_user_timeout": UNANSWERED_SECONDS * 1000,
-    }
-    return {name: value for name, value in settings.items() if f"{name}=" not in url}
 
 
 def _check_layout(connection: "psycopg.Connection[tuple[Any, ...]]", place: str) -> None:

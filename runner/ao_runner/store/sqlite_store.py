@@ -6,7 +6,7 @@ Leases use the clock of the machine's uptime, which all processes share and whic
 import json
 import os
 from array import array
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -228,7 +228,7 @@ class SqliteStore(StoreFile, Store):
         notify(self.home)
 
     @asynccontextmanager
-    async def listening(self, owner: str) -> AsyncIterator[Wakeup]:
+    async def listening(self, owner: str, tell: Callable[[str], None]) -> AsyncIterator[Wakeup]:
         """See `Engine`."""
         with own_wakeup(self.home, owner) as wakeup:
             yield wakeup
