@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -123,7 +123,7 @@ def prune(older_than: float, dry_run: bool, as_json: bool, place: StorePlace) ->
     Sessions with a queued or running run stay.
     """
     with opened_and_swept(place) as store:
-        deleted = store.sessions.prune(datetime.now(UTC) - timedelta(seconds=older_than), dry_run=dry_run)
+        deleted = store.sessions.prune(store.now() - timedelta(seconds=older_than), dry_run=dry_run)
     _conclude(place.home, deleted, dry_run=dry_run, as_json=as_json)
 
 

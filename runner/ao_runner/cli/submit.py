@@ -133,6 +133,8 @@ def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401
     if given["store"] != LOCAL:
         given["attachments"] = tuple(map(with_bytes, given["attachments"]))  # workers may be on other hosts
     with opened_and_swept(StorePlace(given["home"], given["store"])) as store:
+        if isinstance(given["not_before"], timedelta):
+            given["not_before"] = timestamp(store.now() + given["not_before"])
         asked = (_further_run if given["session"] else _first_run)(given, store, script)
         accepted = accepted_from(asked, given, store, is_queued=True)
         run = accepted.run
@@ -149,10 +151,10 @@ def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401
             echo(run.run_id)
 
 
-def _time_of(text: str) -> str:
-    """Return the timestamp for a time, which is local unless it has an offset, or for a duration from now."""
+def _time_of(text: str) -> str | timedelta:
+    """Return the timestamp for a time, which is local unless it has an offset, or the duration from now."""
     with suppress(click.BadParameter):
-        return timestamp(datetime.now(UTC) + timedelta(seconds=Duration().convert(text, None, None)))
+        return timedelta(seconds=Duration().convert(text, None, None))
     try:
         return timestamp(datetime.fromisoformat(text).astimezone(UTC))
     except (ValueError, OverflowError) as error:

@@ -120,7 +120,8 @@ class StoreCoordinator(Coordinator):
     async def started(self, key: RunKey) -> None:
         """Record that the run begins."""
         owner, host = self._owner(key), self._offer.host
-        await self._held(key, lambda: self._store.queue.begin(key.run_id, key.attempt, timestamp(), owner, host))
+        store = self._store
+        await self._held(key, lambda: store.queue.begin(key.run_id, key.attempt, timestamp(store.now()), owner, host))
 
     async def events(self, batch: EventBatch) -> int:
         """Store events, and what they report: the executor's own id of the session, usage, requests to a person."""
@@ -321,7 +322,7 @@ class StoreCoordinator(Coordinator):
             run=run,
             lease_seconds=self._offer.lease_seconds,
             first_parameters=None if first is None else first.parameters,
-            queued_seconds=seconds_since(claimed.queued_at),
+            queued_seconds=seconds_since(claimed.queued_at, self._store.now()),
         )
 
     async def _read(self, call: Callable[[], Returned]) -> Returned:

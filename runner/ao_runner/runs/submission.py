@@ -10,7 +10,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -141,7 +141,7 @@ class AcceptedRun:
             store.sessions.set_parent(self.run.session_id, self.run.parent_session_id)
         else:
             store.sessions.resolve(self.run.session_id)
-        store.queue.add(self.run)
+        store.queue.add(replace(self.run, started_at=timestamp(store.now())))
 
 
 class RefusalReason(StrEnum):

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Literal, Protocol, Self
@@ -70,6 +71,10 @@ class Engine(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+    @abstractmethod
+    def now(self) -> datetime:
+        """Return the time of the store's clock, by which all stored times of runs and all durations are measured."""
 
     @abstractmethod
     def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:

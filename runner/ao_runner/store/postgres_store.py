@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +34,7 @@ from ao_runner.store.ownership import (
     host_name,
     offer_text,
     owner_of,
+    uptime_seconds,
 )
 from ao_runner.store.postgres_layout import LAYOUTS, check_encoding, layout_of, make_partitions, migrate
 from ao_runner.store.postgres_notifications import CHANNEL, UNANSWERED_SECONDS, listening, settings_of
@@ -45,6 +47,8 @@ CLAIM_LOCK: Final = 0x_A0_C1_A1
 """The key of the advisory lock for claims that count running runs."""
 PATIENCE_SECONDS: Final = 30.0
 """How long a query outside of a transaction waits for a server that is restarted."""
+CLOCK_SECONDS: Final = 60.0
+"""How long a time of the server's clock is counted on."""
 ROWS_AT_ONCE: Final = 8
 """Rows of events in memory at a time; a row holds up to a megabyte, or one larger event."""
 
@@ -241,6 +245,8 @@ class PostgresStore(Store):
         self._url = url
         self._patience_seconds = patience_seconds
         self._partitions_until = 0.0
+        self._clock: tuple[datetime, float] | None = None
+        """A time of the server's clock, and the uptime of this host then."""
         self._depth = 0
         """The number of transactions that are open, one inside of the other."""
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
@@ -269,8 +275,15 @@ class PostgresStore(Store):
             except BaseException:
                 connection.close()
                 raise
-            self._connection = connection
+            self._connection, self._clock = connection, None
         return self._connection
+
+    def now(self) -> datetime:
+        """See `Engine`: the clock of the server, asked for once a minute and then counted on by this host's uptime."""
+        if self._clock is None or uptime_seconds() - self._clock[1] > CLOCK_SECONDS:
+            ((found,),) = self.fetch("SELECT clock_timestamp()")
+            self._clock = found.astimezone(UTC), uptime_seconds()
+        return self._clock[0] + timedelta(seconds=uptime_seconds() - self._clock[1])
 
     def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """See `Engine`."""

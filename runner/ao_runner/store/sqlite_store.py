@@ -216,6 +216,10 @@ class SqliteStore(StoreFile, Store):
         StoreFile.__init__(self, home, busy_seconds)
         Store.__init__(self, SqliteEvents, SqliteWorkers)
 
+    def now(self) -> datetime:
+        """See `Engine`: the clock of this host."""
+        return datetime.now(UTC)
+
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
         return json.dumps(list(values))
