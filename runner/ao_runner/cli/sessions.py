@@ -115,7 +115,7 @@ def delete(session_ids: tuple[str, ...], dry_run: bool, as_json: bool, place: St
     short_help="Delete sessions that are older than a duration.",
     epilog=examples("ao sessions prune --older-than 30d --dry-run", "ao sessions prune --older-than 12h --json"),
 )
-@older_than_option("Time since the last run of the session began or ended: 30d, 12h, 45m.")
+@older_than_option("Time since the last run of the session began or ended")
 @_deletion_options
 def prune(older_than: float, dry_run: bool, as_json: bool, place: StorePlace) -> None:
     """Delete old sessions with all their runs, events and results from the store.
