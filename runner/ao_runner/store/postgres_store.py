@@ -40,7 +40,7 @@ from ao_runner.store.postgres_layout import LAYOUTS, check_encoding, layout_of, 
 from ao_runner.store.postgres_notifications import CHANNEL, UNANSWERED_SECONDS, listening, settings_of
 from ao_runner.store.records import TAIL_CHARACTERS, Offer, RunState, StoredEvent
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import Damage, RowConflict, StoreLocked, StoreUnreachable, StoreUnusable
+from ao_runner.store.store_errors import NEWER, Damage, RowConflict, StoreLocked, StoreUnreachable, StoreUnusable
 from ao_runner.store.worker_table import CLAIMED, WorkerTable
 
 CLAIM_LOCK: Final = 0x_A0_C1_A1
@@ -435,7 +435,7 @@ def _check_layout(connection: "psycopg.Connection[tuple[Any, ...]]", place: str)
     if layout < len(LAYOUTS):
         raise StoreUnusable(place, f"it has layout {layout}, and this program needs {len(LAYOUTS)}: ao store migrate")
     if oldest_program > len(LAYOUTS):
-        raise StoreUnusable(place, f"a newer version of ao changed it to layout {layout}; update this program")
+        raise StoreUnusable(place, NEWER.format(layout=layout, known=len(LAYOUTS)))
 
 
 _UNSTORABLE: Final = re.compile(f"\0|{NO_TEXT.pattern}")

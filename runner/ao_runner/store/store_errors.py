@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ao_runner.errors import RunnerError
 
@@ -110,6 +110,12 @@ class RowConflict(RunnerError):
 
     def __str__(self) -> str:
         return f"{self.what} is kept already; give it another id or number"
+
+
+NEWER: Final = (
+    "a newer version of ao made its layout {layout}, and this version knows layouts up to {known}: install the newer"
+    " version on this host"
+)
 
 
 @dataclass(eq=False)
