@@ -8,6 +8,8 @@ from typing import ClassVar, Final
 
 from ao_runner.errors import RunnerError
 
+BEHIND: Final = "Probably it failed over to a replica that was behind: make that one synchronous"
+
 
 @dataclass(eq=False)
 class NotHeld(RunnerError):
