@@ -123,6 +123,11 @@ def judge_server(name: str, state: "ServerState") -> Iterator[Check]:
     if abs(state.clock_ahead_seconds) > CLOCK_SECONDS:
         text = f"the clock of the server differs by {state.clock_ahead_seconds:+.1f} s from the clock of this host"
         yield Check("store", "note", text, "synchronise both (NTP): hosts write the times of events")
+    if state.waiting_commits:
+        text = f"{state.waiting_commits} commits wait for a synchronous standby, which is probably away"
+        yield Check("store", "problem", text, "start it, or change synchronous_standby_names and reload the primary")
+    if state.polling is not None:
+        yield Check("store", "note", state.polling)
     if state.abandoned:
         runs = ", ".join(f"{run_id} on {host}" for run_id, host in state.abandoned)
         yield Check("store", "note", f"runs whose worker is gone: {runs}", "a worker or `ao runs` ends them")

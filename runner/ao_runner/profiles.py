@@ -20,6 +20,7 @@ from ao_protocol.short_text import shorten
 from ao_protocol.wire import Integer, JsonObject, Name, Seconds, problems_of
 from ao_runner.blueprints.loading import load_object
 from ao_runner.discovery import ExecutorNotFound, did_you_mean, expanded, locate_executor
+from ao_runner.durations import seconds_from
 from ao_runner.errors import RunnerError
 from ao_runner.processes.spawn import filled_in
 
@@ -48,6 +49,7 @@ def bytes_from(written: object) -> object:
 
 
 Bytes = Annotated[Integer, BeforeValidator(bytes_from), Field(ge=1, le=MAX_SAFE_INTEGER)]
+Duration = Annotated[Seconds, BeforeValidator(seconds_from)]
 Count = Annotated[Integer, Field(ge=1)]
 EnvironmentValue = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
@@ -72,11 +74,11 @@ class Variables(ProfilePart):
 class ProfileLimits(ProfilePart):
     """The limits of a run. None means not set: the runner's default applies, if there is one."""
 
-    timeout_seconds: Seconds | None = None
-    start_seconds: Seconds | None = None
-    idle_seconds: Seconds | None = None
+    timeout_seconds: Duration | None = None
+    start_seconds: Duration | None = None
+    idle_seconds: Duration | None = None
     """Maximum time without progress. A heartbeat is not progress."""
-    drain_seconds: Seconds | None = None
+    drain_seconds: Duration | None = None
     max_event_bytes: Annotated[Bytes, Field(ge=4096)] | None = None
     max_turns: Count | None = None
     max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -84,14 +86,14 @@ class ProfileLimits(ProfilePart):
     open_files: Count | None = None
     processes: Count | None = None
     file_bytes: Bytes | None = None
-    cpu_seconds: Annotated[Seconds, Field(le=MAX_SAFE_INTEGER)] | None = None
+    cpu_seconds: Annotated[Duration, Field(le=MAX_SAFE_INTEGER)] | None = None
 
 
 class Warm(ProfilePart):
     """Processes that are started before the runs they wait for."""
 
     size: Annotated[Integer, Field(ge=0)]
-    max_age_seconds: Seconds | None = None
+    max_age_seconds: Duration | None = None
     blueprint: Name | None = None
     """Path of the blueprint that a waiting process may prepare for."""
 
@@ -122,7 +124,7 @@ SANDBOX_PLACES: Final = ("{project_dir}", "{home}", "{tmp}")
 class InputWait(ProfilePart):
     """How long a run waits for the answer to each of its requests, and what happens then."""
 
-    wait_seconds: Seconds
+    wait_seconds: Duration
     then: Literal["deny", "cancel", "park"] = "deny"
     """`deny` goes on without the answer, `cancel` ends the run, `park` ends it so that an answer continues it."""
 
@@ -155,7 +157,7 @@ class Profile(ProfilePart):
     sandbox: Sandbox | None = None
     """If it cannot run, the run is refused."""
     lifecycle: Literal["one_shot", "persistent"] = "one_shot"
-    idle_exit_seconds: Seconds | None = None
+    idle_exit_seconds: Duration | None = None
     warm: Warm | None = None
     input: InputWait | Literal["deny"] | None = None
     """Whether a run may ask a person. None is `deny`, but `ao run` on a terminal asks there."""

@@ -8,10 +8,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.wire import JsonObject, Seconds, problems_of
+from ao_protocol.wire import JsonObject, problems_of
 from ao_protocol.written import NotInteroperable, check_interoperable
 from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, oddities, understand_blueprint
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, variables_of_other_tools
+from ao_runner.profiles import Duration
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.records import check_tag
 from ao_runner.store.store import Store
@@ -51,7 +52,7 @@ class Settings(BaseModel):
     demands: Demands = Demands()
     tags: list[str] = Field([], description="Labels, by which clients list agents.")
     capabilities: list[str] = []
-    timeout_seconds: Seconds | None = None
+    timeout_seconds: Duration | None = None
     runner_id: str | None = Field(None, description="The runner of the older contract that alone performs the agent.")
 
 

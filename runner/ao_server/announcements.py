@@ -32,7 +32,7 @@ async def announce_ends(context: ServerContext) -> None:
 async def _announce(context: ServerContext) -> None:
     access = context.access
     while await access.read(lambda store: store.deliveries.unannounced_ends()) and await access.write(
-        lambda store: store.deliveries.announce_ends(timestamp()) > 0
+        lambda store: store.deliveries.announce_ends(timestamp(store.now())) > 0
     ):
         access.wakeup.notify()  # the senders to webhooks
     for parent in await access.read(lambda store: store.deliveries.parents_to_resume()):

@@ -43,11 +43,13 @@ class StoreAccess:
     Args:
         place: The store.
         name: The name of this server among the processes that use the store.
+        tell: Receives a sentence if the store sends no notifications.
     """
 
-    def __init__(self, place: StorePlace, name: str) -> None:
+    def __init__(self, place: StorePlace, name: str, tell: Callable[[str], None] = lambda _: None) -> None:
         self.place = place
         self._name = name
+        self._tell = tell
         self._resources = AsyncExitStack()
         self._of_thread = threading.local()
         self._opened: list[Store] = []
@@ -65,7 +67,7 @@ class StoreAccess:
             self.writer = await self._in(self._writing, self.place.open)
             self.commits = GroupCommit(self.writer, self._writing)
             resources.push_async_callback(self._close)
-            self.wakeup: Wakeup = await resources.enter_async_context(self.writer.listening(self._name))
+            self.wakeup: Wakeup = await resources.enter_async_context(self.writer.listening(self._name, self._tell))
             self.shared = SharedStore(self.writer, self.commits, self.wakeup)
             self._resources = resources.pop_all()
         return self

@@ -7,7 +7,7 @@ import ssl
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Final
 
@@ -49,7 +49,7 @@ async def send_messages(access: StoreAccess, receivers: ReceiverPolicy) -> None:
     ):
         async for _ in access.rounds():
             with suppress(RunnerError):
-                for webhook in await access.read(lambda store: store.webhooks.due(timestamp())):
+                for webhook in await access.read(lambda store: store.webhooks.due(timestamp(store.now()))):
                     if webhook.webhook_id not in sending or sending[webhook.webhook_id].done():
                         sender = _Sender(access, receivers, client, webhook)
                         sending[webhook.webhook_id] = tasks.create_task(sender.send_all())
@@ -74,7 +74,7 @@ class _Sender:
                     await asyncio.sleep(min(2.0**failures, LONGEST_REST_SECONDS))
 
     def _claim(self, store: Store) -> list[AwaitedDelivery]:
-        now = datetime.now(UTC)
+        now = store.now()
         until = timestamp(now + timedelta(seconds=LEASE_SECONDS))
         with store.transaction():
             return store.webhooks.claim_messages(self.webhook.webhook_id, timestamp(now), until, AT_ONCE)
@@ -87,7 +87,7 @@ class _Sender:
             if problem is None:
                 await self.access.write(lambda store: store.deliveries.end(*of_webhook))
                 return True
-            next_at = _next_try(delivery)
+            next_at = _next_try(delivery, await self.access.read(lambda store: store.now()))
             await self.access.write(lambda store: store.deliveries.put_off(*of_webhook, next_at, problem))
             if next_at is None:
                 receiver = f"webhook {self.webhook.webhook_id}"
@@ -134,9 +134,8 @@ class _Sender:
             return None if is_taken else f"the receiver answered {response.status_code}"
 
 
-def _next_try(delivery: AwaitedDelivery) -> str | None:
+def _next_try(delivery: AwaitedDelivery, now: datetime) -> str | None:
     """Return the time of the next try after a failed one; None if it was the last."""
-    now = datetime.now(UTC)
     if now - datetime.fromisoformat(delivery.since) > GIVEN_UP_AFTER:
         return None
     pause = min(FIRST_PAUSE_SECONDS * 2.0 ** (min(delivery.tries, 30) - 1), LONGEST_PAUSE_SECONDS)

@@ -38,6 +38,7 @@ from ao_runner.store.store_errors import SessionUnknown
 def inputs_command(run: str | None, as_json: bool, place: StorePlace) -> None:
     """List the requests of runs that wait for a person, or show all requests of RUN with what they ask."""
     with opened_and_swept(place) as store:
+        now = store.now()
         requests = store.inputs.waiting() if run is None else store.inputs.of_run(run_of(store, run))
     if as_json:
         documents = [{**asdict(one), "is_waiting": one.is_waiting} for one in requests]
@@ -50,7 +51,7 @@ def inputs_command(run: str | None, as_json: bool, place: StorePlace) -> None:
             echo("the run has made no request", err=True)
     else:
         rows = [
-            [one.run_id, one.request_id, shorten(one.agent_name, 24), time_since(one.asked_at), _title(one)]
+            [one.run_id, one.request_id, shorten(one.agent_name, 24), time_since(one.asked_at, now), _title(one)]
             for one in requests
         ]
         print_table(["RUN", "REQUEST", "AGENT", "SINCE", "TITLE"], rows, expendable=("TITLE", "AGENT", "SINCE"))

@@ -1,10 +1,8 @@
 """Options and arguments that several commands share, and how they are completed."""
 
-import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
@@ -13,6 +11,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from ao_runner.durations import FORMS, WITH_UNITS, seconds_from
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 
@@ -29,35 +28,20 @@ Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[Comp
 Style: TypeAlias = Literal["json", "events", "people"]
 
 
-SECONDS_OF: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg]  # click is generic since 8.4
-    """A duration, such as `30d`, `12h`, `45m` or `90s`, as seconds.
-
-    Args:
-        least_seconds: The minimum of an option that also takes a number of seconds, without a unit.
-    """
+class DurationOption(click.ParamType):  # type: ignore[type-arg]  # click is generic since 8.4
+    """A duration in seconds; see `ao_runner.durations.seconds_from`."""
 
     name = "duration"
 
-    def __init__(self, least_seconds: float | None = None) -> None:
-        self._least_seconds = least_seconds
+    def __init__(self, least_seconds: float = 0.0, *, needs_unit: bool = False) -> None:
+        self._least_seconds, self._needs_unit = least_seconds, needs_unit
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the seconds."""
-        least, expected = self._least_seconds, "a number below 100000 with d, h, m or s: 30d, 12h, 45m"
-        found, seconds = re.fullmatch(r"([0-9]{1,5})([smhd])", str(value)), math.nan
-        if found is not None:
-            seconds = float(found[1]) * SECONDS_OF[found[2]]
-        elif least is not None:
-            with suppress(ValueError):
-                seconds = float(value)
-        if least is not None:
-            expected = f"seconds, {least:g} or more, or {expected}"
-        if not (least or 0) <= seconds < math.inf:
-            self.fail(f"{value!r}; expected {expected}", param, ctx)
-        return seconds
+        try:
+            return float(str(seconds_from(value, self._least_seconds, needs_unit=self._needs_unit)))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -240,8 +224,10 @@ def json_option(help_text: str) -> Decorator:
 
 
 def older_than_option(help_text: str) -> Decorator:
-    """Return an option `--older-than`: a duration in seconds."""
-    return click.option("--older-than", type=Duration(), required=True, metavar="DURATION", help=help_text)
+    """Return an option `--older-than`: a duration in seconds. It deletes, so its unit is not guessed."""
+    type_ = DurationOption(needs_unit=True)
+    text = f"{help_text}: {WITH_UNITS}."
+    return click.option("--older-than", type=type_, required=True, metavar="DURATION", help=text)
 
 
 def profile_option(help_text: str) -> Decorator:
@@ -263,9 +249,9 @@ def in_utf8(_context: click.Context, _option: click.Parameter, folder: Path) -> 
 timeout_option: Final = click.option(
     "--timeout",
     "timeout_seconds",
-    type=Duration(least_seconds=0.001),
+    type=DurationOption(0.001),
     metavar="DURATION",
-    help="Stop the run after so many seconds, or after 45m, 12h or 1d.",
+    help=f"Stop the run after this time: {FORMS}.",
 )
 model_script_option: Final = click.option(
     "--model-script", type=EXISTING_FILE, help="Answer from this script instead of a model."

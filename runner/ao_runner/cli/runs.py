@@ -11,6 +11,7 @@ import tty
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, get_args
 
 import click
@@ -84,12 +85,12 @@ def runs_command(
         if as_json:
             print_document([_document(state, waiting) for state in states])
         elif states or not store.damage:
-            owners = store.workers.living()
+            owners, now = store.workers.living(), store.now()
             shown = states if show_all else states[:MOST_SHOWN]
             are = "no run fits" if statuses or labels else "no runs yet"
             print_table(
                 ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT", "LABELS"],
-                [_row(state, _status(state, owners, waiting)) for state in shown],
+                [_row(state, _status(state, owners, waiting), now) for state in shown],
                 whole=("SESSION",),
                 expendable=("SESSION", "PROFILE", "EVENTS", "LABELS", "PROMPT", "SINCE", "AGENT", "STATUS"),
                 if_empty=f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"',
@@ -126,10 +127,10 @@ def _status(state: RunState, owners: Mapping[str, Owner], waiting: Mapping[str, 
 UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
-def time_since(timestamp: str) -> str:
+def time_since(timestamp: str, now: datetime) -> str:
     """Return how long ago that was, in its largest unit; `?` for what is no time."""
     try:
-        seconds = int(seconds_since(timestamp))
+        seconds = int(seconds_since(timestamp, now))
     except (TypeError, ValueError, OverflowError):
         return "?"
     size, unit = next(((size, unit) for size, unit in UNITS if seconds >= size), (1, "s"))
@@ -142,7 +143,7 @@ def prompt_of(run: Run) -> str:
     return shorten(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False), 40)
 
 
-def _row(state: RunState, status: str) -> list[str]:
+def _row(state: RunState, status: str, now: datetime) -> list[str]:
     run = state.run
     return [
         run.run_id,
@@ -151,7 +152,7 @@ def _row(state: RunState, status: str) -> list[str]:
         short_name(state.run.profile or "-"),
         status,
         str(state.last_seq),
-        time_since(run.ended_at or run.started_at),
+        time_since(run.ended_at or run.started_at, now),
         prompt_of(run),
         shorten(", ".join(f"{name}={text}" for name, text in run.labels.items()), 40),
     ]
@@ -244,7 +245,7 @@ def top_command(once: bool, as_json: bool, place: StorePlace) -> None:
         elif once or not sys.stdout.isatty():
             live, owners = store.figures.live(), store.workers.living()
             echo(_summary(live, owners))
-            print_table(HEADER, [_live_row(run, owners) for run in live.runs], expendable=EXPENDABLE)
+            print_table(HEADER, [_live_row(run, owners, live.now) for run in live.runs], expendable=EXPENDABLE)
             if more := live.queued - sum(run.status == "queued" for run in live.runs):
                 echo(f"… and {more} more queued: ao runs --status queued --all", err=True)
         else:
@@ -305,7 +306,7 @@ def _screen(live: Live, owners: dict[str, Owner], width: int, height: int) -> "R
 
     room = max(1, height - 4)
     shown = live.runs if len(live.runs) <= room else live.runs[: room - 1]
-    rows = [_live_row(run, owners) for run in shown]
+    rows = [_live_row(run, owners, live.now) for run in shown]
     styles = ["bold", *("yellow" if run.is_stopping else "dim" if run.status == "queued" else "" for run in shown)]
     lines = zip(table_lines(HEADER, rows, width, expendable=EXPENDABLE), styles, strict=True)
     table = [Text(line, style=style, no_wrap=True, overflow="crop") for line, style in lines]
@@ -323,7 +324,7 @@ def _summary(live: Live, owners: dict[str, Owner]) -> str:
     )
 
 
-def _live_row(run: LiveRun, owners: dict[str, Owner]) -> list[str]:
+def _live_row(run: LiveRun, owners: dict[str, Owner], now: datetime) -> list[str]:
     owner = owners.get(run.owner)
     status = "stopping" if run.is_stopping else run.status
     return [
@@ -331,7 +332,7 @@ def _live_row(run: LiveRun, owners: dict[str, Owner]) -> list[str]:
         shorten(run.agent_name, 24),
         short_name(run.profile),
         "worker is gone" if run.status == "running" and owner is None else status,
-        time_since(run.since),
+        time_since(run.since, now),
         str(run.events),
         "" if owner is None or not owner.pid else " ".join(filter(None, [owner.host, str(owner.pid)])),
         shorten(doing(run.last_lines), 60) if run.status == "running" else "",

@@ -14,6 +14,7 @@ import click
 
 from ao_runner.cli.options import (
     ORDERED_EXIT_CODE,
+    DurationOption,
     complete_profile,
     examples,
     home_option,
@@ -22,6 +23,7 @@ from ao_runner.cli.options import (
     store_option,
 )
 from ao_runner.cli.printing import echo
+from ao_runner.durations import FORMS
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_folder
 from ao_runner.model_script import read_model_script
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 8765
 GRACEFUL_SECONDS: Final = 5
-_SECONDS: Final = click.FloatRange(0.1)
+_DURATION: Final = DurationOption(0.1)
 
 
 class ServeArguments(TypedDict):
@@ -87,9 +89,12 @@ class ServeArguments(TypedDict):
     "--max-connections", type=click.IntRange(1), default=2000, show_default=True,
     help="Maximum number of connections. It is smaller where the limit of open files demands that.",
 )  # fmt: skip
-@click.option("--head-seconds", type=_SECONDS, default=10, show_default=True, help="Time for the head of a request.")
 @click.option(
-    "--body-seconds", type=_SECONDS, default=30, show_default=True,
+    "--head-seconds", type=_DURATION, default="10s", show_default=True, metavar="DURATION",
+    help=f"Time for the head of a request: {FORMS}.",
+)  # fmt: skip
+@click.option(
+    "--body-seconds", type=_DURATION, default="30s", show_default=True, metavar="DURATION",
     help="Time for a body, beside a second for each 64 KiB of it; and for which a client may read nothing.",
 )  # fmt: skip
 @click.option(
@@ -144,7 +149,7 @@ async def _serve(given: ServeArguments) -> None:
     policy = _gate_policy(given, port)
     tokens = policy.tokens
     script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
-    access = StoreAccess(StorePlace(given["home"], given["store"]), f"server-{os.getpid()}")
+    access = StoreAccess(StorePlace(given["home"], given["store"]), f"server-{os.getpid()}", _tell)
     settings = ServerSettings(given["home"], os.environ, str(given["project_dir"]), script)
     receivers = ReceiverPolicy(allows_private=given["private_webhooks"] or is_loopback(given["host"]))
     # Every user of this host can see arguments; only this user can see variables.

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -115,7 +115,7 @@ def delete(session_ids: tuple[str, ...], dry_run: bool, as_json: bool, place: St
     short_help="Delete sessions that are older than a duration.",
     epilog=examples("ao sessions prune --older-than 30d --dry-run", "ao sessions prune --older-than 12h --json"),
 )
-@older_than_option("Time since the last run of the session began or ended: 30d, 12h, 45m.")
+@older_than_option("Time since the last run of the session began or ended")
 @_deletion_options
 def prune(older_than: float, dry_run: bool, as_json: bool, place: StorePlace) -> None:
     """Delete old sessions with all their runs, events and results from the store.
@@ -123,7 +123,7 @@ def prune(older_than: float, dry_run: bool, as_json: bool, place: StorePlace) ->
     Sessions with a queued or running run stay.
     """
     with opened_and_swept(place) as store:
-        deleted = store.sessions.prune(datetime.now(UTC) - timedelta(seconds=older_than), dry_run=dry_run)
+        deleted = store.sessions.prune(store.now() - timedelta(seconds=older_than), dry_run=dry_run)
     _conclude(place.home, deleted, dry_run=dry_run, as_json=as_json)
 
 

@@ -68,7 +68,7 @@ def check(as_json: bool, place: StorePlace) -> None:
 @store_command.command(
     "prune", short_help="Drop the events of old weeks.", epilog=examples("ao store prune --older-than 30d --dry-run")
 )
-@older_than_option("Time since the end of the week in which the runs were added: 30d, 720h.")
+@older_than_option("Time since the end of the week in which the runs were added")
 @click.option("--dry-run", is_flag=True, help="Print what would be dropped, and drop nothing.")
 @json_option(
     "Print a JSON object: the weeks `dropped`, and `kept` because of runs that are not over; `workers` dropped."

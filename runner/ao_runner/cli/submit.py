@@ -23,7 +23,7 @@ from ao_runner.cli.new_run import (
 from ao_runner.cli.options import (
     EXISTING_FILE,
     SETTING_OPTIONS,
-    Duration,
+    DurationOption,
     RunArguments,
     Style,
     agent_options,
@@ -41,6 +41,7 @@ from ao_runner.cli.options import (
 from ao_runner.cli.printing import echo, print_document
 from ao_runner.cli.run_progress import follow_run, show_terminal
 from ao_runner.cli.stored_events import stored_events
+from ao_runner.durations import WITH_UNITS
 from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
@@ -108,8 +109,8 @@ OF_A_NEW_SESSION: Final = {
 @click.option(
     "--not-before",
     callback=lambda _ctx, _parameter, text: None if text is None else _time_of(text),
-    metavar="TIME",
-    help="Earliest start: a time such as 2026-01-31T08:00:00Z, or a duration from now such as 30m, 12h or 7d.",
+    metavar="TIME|DURATION",
+    help="Earliest start: a time such as 2026-01-31T08:00:00Z, or a DURATION from now, with its unit.",
 )
 @click.option(
     "--requeue-at-reset",
@@ -133,6 +134,8 @@ def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401
     if given["store"] != LOCAL:
         given["attachments"] = tuple(map(with_bytes, given["attachments"]))  # workers may be on other hosts
     with opened_and_swept(StorePlace(given["home"], given["store"])) as store:
+        if isinstance(given["not_before"], timedelta):
+            given["not_before"] = timestamp(store.now() + given["not_before"])
         asked = (_further_run if given["session"] else _first_run)(given, store, script)
         accepted = accepted_from(asked, given, store, is_queued=True)
         run = accepted.run
@@ -149,15 +152,15 @@ def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401
             echo(run.run_id)
 
 
-def _time_of(text: str) -> str:
-    """Return the timestamp for a time, which is local unless it has an offset, or for a duration from now."""
+def _time_of(text: str) -> str | timedelta:
+    """Return the timestamp for a time, which is local unless it has an offset, or the duration from now."""
     with suppress(click.BadParameter):
-        return timestamp(datetime.now(UTC) + timedelta(seconds=Duration().convert(text, None, None)))
+        return timedelta(seconds=DurationOption(needs_unit=True).convert(text, None, None))
     try:
         return timestamp(datetime.fromisoformat(text).astimezone(UTC))
     except (ValueError, OverflowError) as error:
-        expected = "2026-01-31T08:00:00Z, or 30m, 12h or 7d from now"
-        raise click.BadParameter(f"{text!r} is neither a time nor a duration; expected {expected}") from error
+        expected = f"a time such as 2026-01-31T08:00:00Z, or a duration from now: {WITH_UNITS}"
+        raise click.BadParameter(f"expected {expected}, found {text!r}") from error
 
 
 def _check_given(ctx: click.Context, given: RunArguments) -> None:

@@ -17,7 +17,7 @@ from ao_protocol.addresses import shown_address
 from ao_protocol.redaction import Redactor
 from ao_runner.cli.options import (
     ORDERED_EXIT_CODE,
-    Duration,
+    DurationOption,
     complete_profile,
     examples,
     home_option,
@@ -29,6 +29,7 @@ from ao_runner.cli.options import (
 from ao_runner.cli.printing import echo
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.discovery import describe, locate_executor, startable
+from ao_runner.durations import FORMS
 from ao_runner.home import WORKSPACES, private_folder
 from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.outbox.outbox import OutboxOptions
@@ -101,11 +102,11 @@ WorkerArguments: TypeAlias = dict[str, Any]
 )
 @click.option(
     "--lease",
-    type=Duration(least_seconds=1),
+    type=DurationOption(1.0),
     default=30.0,
     show_default=True,
     metavar="DURATION",
-    help="Lease, in seconds or as 2m, of a run of a store or of `ao serve`; renewed while the worker is alive.",
+    help=f"Lease of a run of a store or of `ao serve`, renewed while the worker is alive: {FORMS}.",
 )
 @click.option(
     "--tag",
@@ -121,9 +122,9 @@ WorkerArguments: TypeAlias = dict[str, Any]
     "gone_after",
     default="10m",
     show_default=True,
-    type=Duration(),
+    type=DurationOption(),
     metavar="DURATION",
-    help="Fail queued runs of sessions on another host when that host has had no worker for so long.",
+    help="Fail queued runs of sessions on another host when that host has had no worker for this DURATION.",
 )
 @click.option(
     "--outbox-quota",

@@ -29,14 +29,13 @@ from ao_runner.runs.input_requests import PARKED
 from ao_runner.runs.lost_runs import RunSummary, end_lost_run, ending_behind, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.outcome import failed
 from ao_runner.runs.projection import Ended, project_end, project_lines
+from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.ownership import Wakeup
+from ao_runner.store.ownership import LOOK_SECONDS, Wakeup
 from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunRecord, seconds_since, timestamp
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import NotHeld, RowDamaged, StoreUnreachable, StoreUnusable, StoreUnwritable
+from ao_runner.store.store_errors import BEHIND, NotHeld, RowDamaged, StoreUnreachable, StoreUnusable, StoreUnwritable
 
-LOOK_SECONDS: Final = 1.0
-"""Interval at which a worker polls, since a notification may be lost."""
 LOOKS_PER_LEASE: Final = 3
 """How often a worker looks for the runs of dead workers, also without a free slot."""
 ASK_AGAIN_SECONDS: Final = 10.0
@@ -95,7 +94,7 @@ class StoreCoordinator(Coordinator):
             self._store = resources.enter_context(store)
             thread = resources.enter_context(ThreadPoolExecutor(1)) if store.waits_for_a_server else None
             self._commits = GroupCommit(self._store, thread)
-            self._wakeup = await resources.enter_async_context(store.listening(self._offer.owner))
+            self._wakeup = await resources.enter_async_context(store.listening(self._offer.owner, self._tell))
             await self._commits.do(lambda: store.workers.join(self._offer))
             self._resources = resources.pop_all()
         return self
@@ -122,7 +121,8 @@ class StoreCoordinator(Coordinator):
     async def started(self, key: RunKey) -> None:
         """Record that the run begins."""
         owner, host = self._owner(key), self._offer.host
-        await self._held(key, lambda: self._store.queue.begin(key.run_id, key.attempt, timestamp(), owner, host))
+        store = self._store
+        await self._held(key, lambda: store.queue.begin(key.run_id, key.attempt, timestamp(store.now()), owner, host))
 
     async def events(self, batch: EventBatch) -> int:
         """Store events, and what they report: the executor's own id of the session, usage, requests to a person."""
@@ -180,6 +180,9 @@ class StoreCoordinator(Coordinator):
         kept = await self._commits.do(
             lambda: self._store.workers.renew_leases(offer.owner, offer.lease_seconds, outbox_seconds)
         )
+        for key in held:
+            if (key.run_id, key.attempt) not in kept and await self._takes_back(key):
+                kept.add((key.run_id, key.attempt))
         not_held = frozenset(kept) - {(key.run_id, key.attempt) for key in held}
         # One heartbeat may find a claim that is still being answered.
         self._to_end, self._not_held = not_held & self._not_held, not_held
@@ -260,7 +263,7 @@ class StoreCoordinator(Coordinator):
         if stored is not None and stored < (acknowledged := self._acknowledged.get(key, 0)):
             self._tell(
                 f"the server lost events {stored + 1} to {acknowledged} of run {key.run_id}, which it had acknowledged;"
-                " they stay missing. Probably it failed over to a replica that was behind: make that one synchronous"
+                f" they stay missing. {BEHIND}"
             )
         if key in self._acknowledged:
             self._acknowledged[key] = seq
@@ -280,7 +283,7 @@ class StoreCoordinator(Coordinator):
                     key = assignment.key
                     await self._commits.do(lambda key=key: self._store.queue.give_back(key.run_id, key.attempt))  # type: ignore[misc]
             raise
-        self._acknowledged.update({assignment.key: 0 for assignment in claimed})
+        self._acknowledged = {one.key: 0 for one in claimed} | self._acknowledged
         return claimed
 
     def _claim(self, slots: int) -> list[Assignment]:
@@ -323,7 +326,7 @@ class StoreCoordinator(Coordinator):
             run=run,
             lease_seconds=self._offer.lease_seconds,
             first_parameters=None if first is None else first.parameters,
-            queued_seconds=seconds_since(claimed.queued_at),
+            queued_seconds=seconds_since(claimed.queued_at, self._store.now()),
         )
 
     async def _read(self, call: Callable[[], Returned]) -> Returned:
@@ -334,8 +337,23 @@ class StoreCoordinator(Coordinator):
 
     async def _held(self, key: RunKey, step: Callable[[], Returned]) -> Returned:
         try:
-            return await self._commits.do(step)
+            try:
+                return await self._commits.do(step)
+            except NotHeld:
+                await self._takes_back(key)
+                return await self._commits.do(step)  # it may have been claimed meanwhile, also by this worker
         except NotHeld as error:
             raise LeaseLost(key, error.reason) from error
         except ValueError as error:
             raise Refused(f"what attempt {key.attempt} says of run {key.run_id}", str(error)) from error
+
+    async def _takes_back(self, key: RunKey) -> bool:
+        """Continue a run of this worker whose claim the server has lost, and return whether nobody else performs it."""
+        owner, is_taken = self._owner(key), False
+        with suppress(ConstraintBroken):  # the server lost the end of the run before it, too
+            is_taken = owner is not None and await self._commits.do(
+                lambda: self._store.queue.take_back(key.run_id, key.attempt, owner)
+            )
+        if is_taken:
+            self._tell(f"the server lost that this worker performs run {key.run_id}, which goes on. {BEHIND}")
+        return is_taken

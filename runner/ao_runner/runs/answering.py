@@ -147,7 +147,7 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
         mode="resume",
         parameters={},
         attachments=(),
-        started_at=timestamp(),
+        started_at=timestamp(store.now()),
         status="queued",
         not_before=None,
         ended_at=None,

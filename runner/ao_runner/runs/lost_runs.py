@@ -109,7 +109,7 @@ class RunSummary:
         return replace(summary, open_tools=open_tools, open_requests=open_requests)
 
 
-def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str]:
+def fail_lost_runs(store: Store) -> list[str]:
     """End every run whose owner is gone or whose lease has expired, and return their ids.
 
     A run that a worker had claimed but not begun returns to the queue, see `end_lost_run`. Runs of workers stay
@@ -131,7 +131,7 @@ def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str
                 # Query again in the transaction: several processes search, and their workers may respond meanwhile.
                 for state in store.workers.lost_runs():
                     is_ended = not state.has_begun or state.queued_at is None or not are_workers_runs_waiting
-                    if is_ended and end_lost_run(store, state, now):
+                    if is_ended and end_lost_run(store, state):
                         ended.append(state.run.run_id)
     except StoreBusy:
         raise
@@ -148,7 +148,7 @@ def opened_and_swept(place: StorePlace) -> Iterator[Store]:
         yield store
 
 
-def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str] = timestamp) -> list[str]:
+def fail_stranded_runs(store: Store, gone_seconds: float) -> list[str]:
     """End every queued run whose session is on a host that has been gone for so long, and return their ids.
 
     Such a run never continues silently in a new session (SPEC 6.2, `session_unavailable`).
@@ -163,30 +163,30 @@ def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str]
                 f" {gone_seconds:g} seconds; start a worker there, or begin a new session"
             )
             failure = failed(ErrorType.SESSION_UNAVAILABLE, message, origin="runner", side_effects="none")
-            if _ended_if_readable(store, state.run, failure, now):
+            if _ended_if_readable(store, state.run, failure):
                 ended.append(state.run.run_id)
     return ended
 
 
-def end_lost_run(store: Store, state: RunState, now: Callable[[], str] = timestamp) -> bool:
+def end_lost_run(store: Store, state: RunState) -> bool:
     """End a run that nobody performs and return true, or return one that has not begun to the queue.
 
     One that has not begun in `MOST_UNBEGUN_ATTEMPTS` attempts ends, too. One with a damaged row stays as it is.
     """
     if state.has_begun:
-        return _ended_if_readable(store, state.run, lost_after(state.last_seq), now)
+        return _ended_if_readable(store, state.run, lost_after(state.last_seq))
     if state.attempt < MOST_UNBEGUN_ATTEMPTS:
         store.queue.give_back(state.run.run_id, state.attempt)
         return False
     message = f"the worker of attempt {state.attempt} was lost before it began the run, which is not queued again"
     details: JsonObject = {"last_seq": 0}
     failure = failed(ErrorType.ATTEMPT_LOST, message, origin="runner", side_effects="none", details=details)
-    return _ended_if_readable(store, state.run, failure, now)
+    return _ended_if_readable(store, state.run, failure)
 
 
-def _ended_if_readable(store: Store, run: Run, failure: Failure, now: Callable[[], str]) -> bool:
+def _ended_if_readable(store: Store, run: Run, failure: Failure) -> bool:
     with suppress(RowDamaged, SessionUnknown, RowConflict):
-        end_run(store, run, failure, now)
+        end_run(store, run, failure)
         return True
     return False
 
@@ -197,7 +197,7 @@ def lost_after(last_seq: int) -> Failure:
     return failed(ErrorType.ATTEMPT_LOST, message, origin="runner", details={"last_seq": last_seq})
 
 
-def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = timestamp) -> None:
+def end_run(store: Store, run: Run, failure: Failure) -> None:
     """End a run with a failure of the runner, after its stored events."""
     session = store.sessions.find(run.session_id)
     summary = RunSummary(run.session_id, session.executor_name)
@@ -207,11 +207,13 @@ def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = t
     terminal = None if last is None else _terminal_of(last.line)
     if terminal is None:
         terminal = failure
-        ending = ending_behind(run.run_id, 0 if last is None else last.seq, summary, failure, now)
+        ending = ending_behind(
+            run.run_id, 0 if last is None else last.seq, summary, failure, lambda: timestamp(store.now())
+        )
         lines = [item.line for item in ending]
         store.events.add(run.run_id, ending[0].seq, lines)
         project_lines(store, run.run_id, lines)
-    project_end(store, run.run_id, terminal, now=now)
+    project_end(store, run.run_id, terminal)
 
 
 _CANCELLED_IN_THE_QUEUE: Final = Failure(

@@ -4,10 +4,10 @@ Each function is a step of the transaction that stores the events. Workers call 
 decoded that change a row.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from ao_protocol.errors import ErrorType
@@ -62,9 +62,7 @@ class Ended:
     """A sentence about the pause of the run's profile; None if there is none."""
 
 
-def project_end(
-    store: Store, run_id: str, terminal: Terminal, pausing: Collection[str] = (), now: Callable[[], str] = timestamp
-) -> Ended:
+def project_end(store: Store, run_id: str, terminal: Terminal, pausing: Collection[str] = ()) -> Ended:
     """Store what the terminal event of a run means: its status, its usage, a pause until a limit is reset, and a copy.
 
     Args:
@@ -72,16 +70,16 @@ def project_end(
         run_id: The run.
         terminal: Its terminal event.
         pausing: The profiles that a usage limit pauses on all hosts.
-        now: Returns the time.
     """
-    store.runs.end(run_id, status_of(terminal), now(), error_type_of(terminal))
+    now = store.now()
+    store.runs.end(run_id, status_of(terminal), timestamp(now), error_type_of(terminal))
     store.runs.record_usage(run_id, terminal.usage)
     is_awaited = store.deliveries.is_end_awaited(run_id)
-    reset = _reset_of(terminal)
+    reset = _reset_of(terminal, now)
     if reset is None or not isinstance(terminal, Failure):
         return Ended(is_awaited, None)
     if terminal.error.side_effects == "none":
-        store.queue.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp())
+        store.queue.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp(now))
     profile = store.runs.exactly(run_id).profile if pausing else None
     if profile is None or profile not in pausing:
         return Ended(is_awaited, None)
@@ -89,12 +87,12 @@ def project_end(
     return Ended(is_awaited, f"profile {profile} is paused until {reset}: {terminal.error.type}")
 
 
-def _reset_of(terminal: Terminal) -> str | None:
+def _reset_of(terminal: Terminal, now: datetime) -> str | None:
     """Return when the usage limit that a failure reports is reset; None if it reports none, or no time."""
     if not isinstance(terminal, Failure) or terminal.error.retry_after_seconds is None:
         return None
     if terminal.error.type not in {ErrorType.RATE_LIMITED, ErrorType.QUOTA_EXCEEDED}:
         return None
     with suppress(OverflowError):
-        return timestamp(datetime.now(UTC) + timedelta(seconds=terminal.error.retry_after_seconds))
+        return timestamp(now + timedelta(seconds=terminal.error.retry_after_seconds))
     return None

@@ -10,7 +10,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -32,13 +32,13 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.framing import MAX_IDENTIFIER_BYTES, MAX_INVOCATION_BYTES, is_identifier
 from ao_protocol.inputs import PROMPT_SCHEMA, ParametersInvalid, check_against
 from ao_protocol.json_path import below
-from ao_protocol.wire import JsonObject, Name, Seconds, problems_of
+from ao_protocol.wire import JsonObject, Name, problems_of
 from ao_protocol.written import check_interoperable, check_name
 from ao_runner.blueprints.loading import LoadedBlueprint, understand_blueprint
 from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.discovery import Executor, ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
-from ao_runner.profiles import InvalidProfile, ProfileNotFound, load_profile
+from ao_runner.profiles import Duration, InvalidProfile, ProfileNotFound, load_profile
 from ao_runner.runs.attaching import problems_of_attachments
 from ao_runner.store.records import OPEN_STATUSES, Run, RunTerms, Session, check_tag, timestamp
 from ao_runner.store.store import Store
@@ -54,7 +54,7 @@ class AskedInJson(BaseModel):
     """What every door that reads JSON takes by the same names: the HTTP API, MCP, and the lines of a pipe."""
 
     profile: Name | None = Field(None, description="Profile or executor that performs the run.")
-    timeout_seconds: Seconds | None = None
+    timeout_seconds: Duration | None = None
     metadata: JsonObject = Field({}, description="Passed to the executor.")
     labels: dict[str, str] = Field({}, description="Short texts by name, by which runs are found.")
     attachments: Attachments = Field([], description="Files: `data` in base64, or the `path` on the worker's host.")
@@ -141,7 +141,7 @@ class AcceptedRun:
             store.sessions.set_parent(self.run.session_id, self.run.parent_session_id)
         else:
             store.sessions.resolve(self.run.session_id)
-        store.queue.add(self.run)
+        store.queue.add(replace(self.run, started_at=timestamp(store.now())))
 
 
 class RefusalReason(StrEnum):

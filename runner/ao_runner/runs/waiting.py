@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal
 
 from ao_runner.store.ownership import Owner
@@ -49,12 +50,12 @@ def reasons_to_wait(store: Store, states: Sequence[RunState]) -> dict[str, WaitR
         return {}
     owners = [owner for owner in store.workers.living().values() if owner.serves]
     limits = {(str(limit.kind), limit.name): limit for limit in store.limits.all() if limit.running >= limit.most}
-    ahead = _first_of_sessions(states)
+    ahead, now = _first_of_sessions(states), store.now()
     reasons = {}
     for state in queued:
         first = ahead[state.run.session_id]
         is_first = first == state.run.run_id
-        found = next(_reasons(state, owners), None) if is_first else WaitReason("behind", f"behind {first}")
+        found = next(_reasons(state, owners, now), None) if is_first else WaitReason("behind", f"behind {first}")
         found = found or _limit(state, limits)
         if found is not None:
             reasons[state.run.run_id] = found
@@ -71,9 +72,9 @@ def _first_of_sessions(states: Sequence[RunState]) -> dict[str, str]:
     return first
 
 
-def _reasons(state: RunState, owners: Sequence[Owner]) -> Iterator[WaitReason]:
+def _reasons(state: RunState, owners: Sequence[Owner], now: datetime) -> Iterator[WaitReason]:
     run, profile = state.run, state.run.profile or ""
-    if run.not_before is not None and run.not_before > timestamp():
+    if run.not_before is not None and run.not_before > timestamp(now):
         yield WaitReason("not_before", f"not before {run.not_before}")
     serving = [owner for owner in owners if owner.takes(profile)]
     if not serving:

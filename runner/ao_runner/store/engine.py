@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Literal, Protocol, Self
@@ -70,6 +71,10 @@ class Engine(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+    @abstractmethod
+    def now(self) -> datetime:
+        """Return the time of the store's clock, by which all stored times of runs and all durations are measured."""
 
     @abstractmethod
     def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
@@ -188,8 +193,11 @@ class Engine(Protocol):
         """Wake the processes that wait for a change. A notification may be lost, so waiting processes also poll."""
 
     @abstractmethod
-    def listening(self, owner: str) -> AbstractAsyncContextManager[Wakeup]:
-        """Yield a wakeup that `notify` of any process triggers inside the block."""
+    def listening(self, owner: str, tell: Callable[[str], None]) -> AbstractAsyncContextManager[Wakeup]:
+        """Yield a wakeup that `notify` of any process triggers inside the block.
+
+        `tell` receives one sentence if notifications do not arrive, so that only polling finds changes.
+        """
 
 
 @dataclass(eq=False)

@@ -167,6 +167,8 @@ def uptime_seconds() -> float:
 
 
 WAKEUP_FOLDER: Final = "bells"
+LOOK_SECONDS: Final = 1.0
+"""Interval at which processes that wait for a notification poll, since one may be lost."""
 
 
 class Wakeup:

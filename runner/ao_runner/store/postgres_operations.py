@@ -1,5 +1,6 @@
 """What an operator does with a PostgreSQL store: change its layout, look at its state, drop what is old."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -18,6 +19,7 @@ from ao_runner.store.postgres_layout import (
     missing_partitions,
     partition_name,
 )
+from ao_runner.store.postgres_notifications import POLLING, direct_url, missing_notifications
 from ao_runner.store.postgres_store import LOST, PostgresStore, connect, explain
 
 _PARTITIONS: Final = """
@@ -63,6 +65,10 @@ class ServerState:
     abandoned: Sequence[tuple[str, str]]
     """The running runs whose worker is gone, each with the host of the worker."""
     workers: int
+    waiting_commits: int
+    """The commits of this role that wait for a synchronous standby."""
+    polling: str | None = None
+    """A sentence if notifications do not arrive on this host, so that its workers poll."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,12 @@ def look(place: StorePlace, now: Callable[[], float] = time.time) -> ServerState
         rows = store.fetch(f"SELECT run_id, coalesce(host, 'an unknown host') FROM {LOST} ORDER BY run_id")  # noqa: S608
         abandoned = [(run_id, host) for run_id, host in rows]
         workers = store.workers.fleet().workers
-    return ServerState(version, layout, is_read_only, clock_ahead_seconds, missing, abandoned, workers)
+        ((waiting,),) = store.fetch("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+    reason = None if is_read_only else asyncio.run(missing_notifications(place.url, direct_url(place.url)))
+    polling = None if reason is None else POLLING.format(reason=reason)
+    return ServerState(
+        version, layout, is_read_only, clock_ahead_seconds, missing, abandoned, workers, waiting, polling
+    )
 
 
 def prune_events(

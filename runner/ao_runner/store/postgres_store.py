@@ -4,13 +4,13 @@ Every change to a run writes or locks its row, so that a process that has lost t
 belong to workers and use the clock of the server.
 """
 
-import asyncio
 import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -34,21 +34,21 @@ from ao_runner.store.ownership import (
     host_name,
     offer_text,
     owner_of,
+    uptime_seconds,
 )
 from ao_runner.store.postgres_layout import LAYOUTS, check_encoding, layout_of, make_partitions, migrate
+from ao_runner.store.postgres_notifications import CHANNEL, UNANSWERED_SECONDS, listening, settings_of
 from ao_runner.store.records import TAIL_CHARACTERS, Offer, RunState, StoredEvent
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import Damage, RowConflict, StoreLocked, StoreUnreachable, StoreUnusable
+from ao_runner.store.store_errors import NEWER, Damage, RowConflict, StoreLocked, StoreUnreachable, StoreUnusable
 from ao_runner.store.worker_table import CLAIMED, WorkerTable
 
-CHANNEL: Final = "ao_store"
 CLAIM_LOCK: Final = 0x_A0_C1_A1
 """The key of the advisory lock for claims that count running runs."""
-CONNECT_SECONDS: Final = 10
-UNANSWERED_SECONDS: Final = 10
-"""How long sent data may stay unacknowledged before the connection counts as broken."""
 PATIENCE_SECONDS: Final = 30.0
 """How long a query outside of a transaction waits for a server that is restarted."""
+CLOCK_SECONDS: Final = 60.0
+"""How long a time of the server's clock is counted on."""
 ROWS_AT_ONCE: Final = 8
 """Rows of events in memory at a time; a row holds up to a megabyte, or one larger event."""
 
@@ -245,6 +245,8 @@ class PostgresStore(Store):
         self._url = url
         self._patience_seconds = patience_seconds
         self._partitions_until = 0.0
+        self._clock: tuple[datetime, float] | None = None
+        """A time of the server's clock, and the uptime of this host then."""
         self._depth = 0
         """The number of transactions that are open, one inside of the other."""
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
@@ -273,8 +275,15 @@ class PostgresStore(Store):
             except BaseException:
                 connection.close()
                 raise
-            self._connection = connection
+            self._connection, self._clock = connection, None
         return self._connection
+
+    def now(self) -> datetime:
+        """See `Engine`: the clock of the server, asked for once a minute and then counted on by this host's uptime."""
+        if self._clock is None or uptime_seconds() - self._clock[1] > CLOCK_SECONDS:
+            ((found,),) = self.fetch("SELECT clock_timestamp()")
+            self._clock = found.astimezone(UTC), uptime_seconds()
+        return self._clock[0] + timedelta(seconds=uptime_seconds() - self._clock[1])
 
     def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """See `Engine`."""
@@ -383,16 +392,10 @@ class PostgresStore(Store):
         self.fetch("SELECT pg_notify(?, '')", (CHANNEL,))
 
     @asynccontextmanager
-    async def listening(self, owner: str) -> AsyncIterator[Wakeup]:
-        """See `Engine`. The connection is one of its own: to `AO_STORE_DIRECT` if `AO_STORE` is that of a pooler."""
-        wakeup = Wakeup()
-        task = asyncio.create_task(_listen(os.environ.get("AO_STORE_DIRECT") or self._url, wakeup))
-        try:
+    async def listening(self, owner: str, tell: Callable[[str], None]) -> AsyncIterator[Wakeup]:
+        """See `Engine`."""
+        async with listening(self._url, tell) as wakeup:
             yield wakeup
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 def connect(url: str) -> "psycopg.Connection[tuple[Any, ...]]":
@@ -403,7 +406,7 @@ def connect(url: str) -> "psycopg.Connection[tuple[Any, ...]]":
         psycopg.Error: It is not there, or refuses the connection.
     """
     try:
-        return psycopg.connect(url, autocommit=True, prepare_threshold=None, **_settings(url))
+        return psycopg.connect(url, autocommit=True, prepare_threshold=None, **settings_of(url))
     except psycopg.ProgrammingError:
         raise NoSuchStore from None
 
@@ -419,28 +422,6 @@ def explain(place: str, error: psycopg.Error) -> RunnerError:
             return StoreUnusable(place, _one_line(error))
 
 
-async def _listen(url: str, wakeup: Wakeup) -> None:
-    """Trigger the wakeup at each notification. If the connection is lost, waiting tasks poll until it is back."""
-    while True:
-        with suppress(psycopg.Error):
-            async with await psycopg.AsyncConnection.connect(url, autocommit=True, **_settings(url)) as connection:
-                await connection.execute(f"LISTEN {CHANNEL}")
-                wakeup.notify()  # something may have come before
-                async for _ in connection.notifies():
-                    wakeup.notify()
-        await asyncio.sleep(1)
-
-
-def _settings(url: str) -> dict[str, Any]:
-    settings = {
-        "application_name": "ao",
-        "connect_timeout": CONNECT_SECONDS,
-        "keepalives_idle": UNANSWERED_SECONDS,
-        "tcp_user_timeout": UNANSWERED_SECONDS * 1000,
-    }
-    return {name: value for name, value in settings.items() if f"{name}=" not in url}
-
-
 def _check_layout(connection: "psycopg.Connection[tuple[Any, ...]]", place: str) -> None:
     """Create the tables in an empty database, and check that this program can use those of any other.
 
@@ -454,7 +435,7 @@ def _check_layout(connection: "psycopg.Connection[tuple[Any, ...]]", place: str)
     if layout < len(LAYOUTS):
         raise StoreUnusable(place, f"it has layout {layout}, and this program needs {len(LAYOUTS)}: ao store migrate")
     if oldest_program > len(LAYOUTS):
-        raise StoreUnusable(place, f"a newer version of ao changed it to layout {layout}; update this program")
+        raise StoreUnusable(place, NEWER.format(layout=layout, known=len(LAYOUTS)))
 
 
 _UNSTORABLE: Final = re.compile(f"\0|{NO_TEXT.pattern}")

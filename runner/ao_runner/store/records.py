@@ -255,6 +255,8 @@ class Live:
     running: int
     ended_lately: int
     runs: tuple[LiveRun, ...]
+    now: datetime
+    """The time of the store's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +283,8 @@ class Fleet:
 
     workers: int
     profiles: Sequence[tuple[str | None, int, int, str | None]]
+    now: datetime
+    """The time of the store's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +317,6 @@ def timestamp(of: datetime | None = None) -> str:
     return (of or datetime.now(UTC)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def seconds_since(time_of_event: str) -> float:
-    """Return the age of a timestamp in seconds, at least 0, since clocks step."""
-    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(time_of_event)).total_seconds())
+def seconds_since(time_of_event: str, now: datetime) -> float:
+    """Return the age of a timestamp in seconds, at least 0, since clocks step. Both times are of one clock."""
+    return max(0.0, (now - datetime.fromisoformat(time_of_event)).total_seconds())

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from ao_protocol.events import UsageFigures
 from ao_runner.store.columns import Stored
 from ao_runner.store.engine import Part
-from ao_runner.store.records import Live, LiveRun
+from ao_runner.store.records import Live, LiveRun, timestamp
 
 NEWEST_RUNS: Final = 10_000
 """Number of newest runs that figures are about, so that an old store costs no more."""
@@ -66,10 +66,10 @@ _LIVE: Final = Stored("run", LiveRun)
 class RunFigures(Part):
     """The figures about runs. Each query is bounded."""
 
-    def live(self, now: datetime | None = None) -> Live:
+    def live(self) -> Live:
         """Return the runs that are not over, in two queries for any size of store. Damaged rows go to `damage`."""
-        lately = ((now or datetime.now(UTC)) - LATELY).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        ((queued, running, ended),) = self._db.fetch(_COUNTS, (lately,))
+        now = self._db.now()
+        ((queued, running, ended),) = self._db.fetch(_COUNTS, (timestamp(now - LATELY),))
         expressions = {
             "session_id": "runs.session_id",
             "agent_name": "coalesce(agent_name, '')",
@@ -79,7 +79,7 @@ class RunFigures(Part):
             "events": f"coalesce({self._db.last_seq_sql}, 0)",
             "last_lines": f"coalesce({self._db.tail_sql}, '')",
         }
-        return Live(queued, running, ended, tuple(self._db.records(_LIVE, _LIVE_RUNS, (), expressions)))
+        return Live(queued, running, ended, tuple(self._db.records(_LIVE, _LIVE_RUNS, (), expressions)), now)
 
     def usage_of(self, run_ids: Sequence[str]) -> dict[str, UsageFigures]:
         """Return what runs have used. Those that reported nothing are absent."""

@@ -125,6 +125,19 @@ class RunQueue(Part):
                 (host or self._db.host, run_id),
             )
 
+    def take_back(self, run_id: str, attempt: int, owner: str) -> bool:
+        """Continue an attempt of which the store has lost the claim, and return whether nobody has claimed it since.
+
+        Attempts are only ever counted up, so a queued run with a smaller one is in a store that went back in time.
+        """
+        return bool(
+            self._db.write(
+                "UPDATE runs SET status = 'running', owner = ?, attempt = ?, has_begun = 1"
+                " WHERE run_id = ? AND status = 'queued' AND attempt < ?",
+                (owner, attempt, run_id, attempt),
+            )
+        )
+
     def give_back(self, run_id: str, attempt: int) -> None:
         """Return a run that has not begun to the queue. Ignore one that has begun or is held by another worker."""
         self._db.write(

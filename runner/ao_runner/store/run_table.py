@@ -14,6 +14,7 @@ from ao_runner.store.records import LAST, Run, RunFilter, RunRecord, RunState, R
 from ao_runner.store.run_figures import ONLY, contains
 from ao_runner.store.session_table import SessionTable
 from ao_runner.store.store_errors import (
+    BEHIND,
     NotHeld,
     OfAnotherSession,
     RowConflict,
@@ -244,11 +245,13 @@ class RunTable(Part):
         statement = f"SELECT status, attempt, owner FROM runs WHERE run_id = ?{self._db.lock_sql}"  # noqa: S608  # own words
         rows = self._db.fetch(statement, (run_id,))
         if not rows:
-            raise NotHeld(run_id, "unknown run")
+            raise NotHeld(run_id, f"the store does not know it. {BEHIND}")
         ((status, current, current_owner),) = rows
+        if current < attempt:
+            raise NotHeld(run_id, f"the store lost attempt {attempt}, and it is performed again. {BEHIND}")
         if current != attempt:
             raise NotHeld(run_id, f"attempt {current} has taken the place of attempt {attempt}")
         if status != "running" and not or_ended:
             raise NotHeld(run_id, f"it is {status}")
         if owner not in {None, current_owner}:
-            raise NotHeld(run_id, "another worker performs an attempt with the same number")
+            raise NotHeld(run_id, f"the store lost this claim, and another worker performs the run again. {BEHIND}")

@@ -6,7 +6,7 @@ Leases use the clock of the machine's uptime, which all processes share and whic
 import json
 import os
 from array import array
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -216,6 +216,10 @@ class SqliteStore(StoreFile, Store):
         StoreFile.__init__(self, home, busy_seconds)
         Store.__init__(self, SqliteEvents, SqliteWorkers)
 
+    def now(self) -> datetime:
+        """See `Engine`: the clock of this host."""
+        return datetime.now(UTC)
+
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
         return json.dumps(list(values))
@@ -228,7 +232,7 @@ class SqliteStore(StoreFile, Store):
         notify(self.home)
 
     @asynccontextmanager
-    async def listening(self, owner: str) -> AsyncIterator[Wakeup]:
+    async def listening(self, owner: str, tell: Callable[[str], None]) -> AsyncIterator[Wakeup]:
         """See `Engine`."""
         with own_wakeup(self.home, owner) as wakeup:
             yield wakeup

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ao_runner.errors import RunnerError
+
+BEHIND: Final = "Probably it failed over to a replica that was behind: make that one synchronous"
 
 
 @dataclass(eq=False)
@@ -110,6 +112,12 @@ class RowConflict(RunnerError):
 
     def __str__(self) -> str:
         return f"{self.what} is kept already; give it another id or number"
+
+
+NEWER: Final = (
+    "a newer version of ao made its layout {layout}, and this version knows layouts up to {known}: install the newer"
+    " version on this host"
+)
 
 
 @dataclass(eq=False)

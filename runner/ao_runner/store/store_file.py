@@ -18,6 +18,7 @@ from ao_runner.store.columns import NO_TEXT, Row
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.sqlite_layout import LAYOUTS, layout_of, upgrade
 from ao_runner.store.store_errors import (
+    NEWER,
     Damage,
     StoreBusy,
     StoreDamaged,
@@ -315,4 +316,4 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             raise StoreUnusable(path, "an older version of ao made it, and it is read-only")
         upgrade(connection)
     if (layout := layout_of(connection)) > len(LAYOUTS):
-        raise StoreUnusable(path, f"a newer version of ao made it (layout {layout}, here {len(LAYOUTS)})")
+        raise StoreUnusable(path, NEWER.format(layout=layout, known=len(LAYOUTS)))

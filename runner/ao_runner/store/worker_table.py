@@ -52,7 +52,9 @@ class WorkerTable(Part):
         with self._db.explaining():
             rows = self._db.fetch(_LOAD.format(greatest=self._db.greatest))
             workers = sum(bool(owner.serves) for owner in self.living().values())
-        return Fleet(workers, [(profile, queued, running, since) for profile, queued, running, since in rows])
+        return Fleet(
+            workers, [(profile, queued, running, since) for profile, queued, running, since in rows], self._db.now()
+        )
 
     @abstractmethod
     def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:

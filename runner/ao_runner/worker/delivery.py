@@ -11,6 +11,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
@@ -429,5 +430,5 @@ def oldest_age_seconds(outbox: Outbox) -> float:
         except (RecordDamaged, OutboxUnreadable):
             continue  # delivery reports it
         if batch is not None:
-            ages.append(seconds_since(json.loads(batch.lines[0])["timestamp"]))
+            ages.append(seconds_since(json.loads(batch.lines[0])["timestamp"], datetime.now(UTC)))
     return max(ages)

@@ -224,7 +224,7 @@ class _FleetGauges:
         for profile, queued_runs, running_runs, since in self.fleet.profiles:
             queued.add_metric([profile or ""], queued_runs)
             running.add_metric([profile or ""], running_runs)
-            age.add_metric([profile or ""], seconds_since(since) if since else 0)
+            age.add_metric([profile or ""], seconds_since(since, self.fleet.now) if since else 0)
         yield from (queued, running, age)
 
 

@@ -7,12 +7,13 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ao_protocol.events import Failure, Result
 from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable
+from ao_runner.durations import FORMS, seconds_from
 from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.submission import AcceptedRun, NewRun
@@ -186,7 +187,9 @@ async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> di
 
 
 Wait = Annotated[
-    float, Query(ge=0, le=30, description="Hold the answer back while the run is open, for this many seconds at most.")
+    float,
+    BeforeValidator(seconds_from),
+    Query(ge=0, le=30, description=f"Hold the answer back while the run is open, for at most 30 s: {FORMS}."),
 ]
 
 

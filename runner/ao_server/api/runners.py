@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, StrictBool
 
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.stored_queue import LOOK_SECONDS
+from ao_runner.store.ownership import LOOK_SECONDS
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
 from ao_server.agent_documents import AGENT_NAME, problems_of_agent

@@ -48,7 +48,8 @@ async def create_webhook(context: Context, wanted: NewWebhook) -> dict[str, Any]
     except ReceiverRefused as refused:
         raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_url", f"url: {refused}") from refused
     secret = wanted.secret or new_secret()
-    webhook = Webhook(f"whk_{secrets.token_hex(8)}", wanted.url, secret, timestamp())
+    created_at = timestamp(await context.access.read(lambda store: store.now()))
+    webhook = Webhook(f"whk_{secrets.token_hex(8)}", wanted.url, secret, created_at)
     await context.access.write(lambda store: store.webhooks.add(webhook))
     return {**_shown(webhook), **({} if wanted.secret else {"secret": secret})}
 
@@ -79,7 +80,9 @@ def list_deliveries(store: Store, webhook_id: WebhookId, limit: MaxDeliveries = 
 @routes.post("/webhooks/{webhook_id}/deliveries/{run_id}/retry", status_code=HTTPStatus.ACCEPTED)
 async def retry_delivery(context: Context, webhook_id: WebhookId, run_id: RunId) -> dict[str, Any]:
     """Try a delivery at once, and for three more days."""
-    if not await context.access.write(lambda store: store.webhooks.retry_message(webhook_id, run_id, timestamp())):
+    if not await context.access.write(
+        lambda store: store.webhooks.retry_message(webhook_id, run_id, timestamp(store.now()))
+    ):
         raise HTTPException(HTTPStatus.NOT_FOUND, "AwaitedDelivery not found: it has succeeded, or there was none")
     context.access.wakeup.notify()
     return {"ok": True, "webhook_id": webhook_id, "run_id": run_id}

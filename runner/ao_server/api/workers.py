@@ -11,8 +11,8 @@ from fastapi import APIRouter, HTTPException, Request
 from ao_protocol.events import InvalidEvent, parse_event
 from ao_runner.coordinators.http import worker_calls as calls
 from ao_runner.coordinators.port import Assignment, InputAnswer, Refused
-from ao_runner.coordinators.stored_queue import LOOK_SECONDS
 from ao_runner.run_events import RunKey
+from ao_runner.store.ownership import LOOK_SECONDS
 from ao_server.context import Context, ServerContext
 from ao_server.joined_workers import JoinedWorker
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from ao_protocol.errors import ErrorType
@@ -48,7 +48,7 @@ class Attention:
 def attention_of(store: Store) -> Attention:
     """Return the runs that need a person: of the last seven days, if they have failed."""
     queued = rows_of(store, store.runs.search(RunFilter(statuses=("queued",), limit=MOST_RUNS)))
-    since = timestamp(datetime.now(UTC) - LATELY)
+    since = timestamp(store.now() - LATELY)
     wanted = RunFilter(statuses=("failed",), limit=MOST_RUNS, only=("last", "unrepeated"))
     asking = store.inputs.waiting()
     parked = {one.run_id for one in asking}

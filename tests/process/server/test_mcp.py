@@ -155,6 +155,8 @@ async def test_the_status_of_a_run_is_held_back_until_its_end(server: Served) ->
     run_id = server.start("waiting", HI)["run_id"]
     async with httpx.AsyncClient(base_url=server.url, timeout=BOUND_SECONDS, trust_env=False) as http:
         assert (await http.get(f"/runs/{run_id}?wait=0.1")).json()["completed_at"] is None
+        assert (await http.get(f"/runs/{run_id}?wait=100ms")).json()["completed_at"] is None
+        assert "expected a duration: seconds as a number" in (await http.get(f"/runs/{run_id}?wait=1x")).text
         held = asyncio.create_task(http.get(f"/runs/{run_id}?wait=30"))
         assert (await http.post(f"/runs/{run_id}/stop")).status_code == 200
         assert (await held).json()["status"] == "stopped"

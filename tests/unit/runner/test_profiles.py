@@ -125,7 +125,7 @@ WRONG = {
     "a field unlike any": ("zzz: 3", "$.zzz: unknown field; expected executor, description, config, model, reasonin"),
     "a name": ("name: p", "$.name: unknown field; a profile is called what its file is called"),
     "an unclear size": ("limits: {memory_bytes: 512m}", "expected a number of bytes, or text such as '512MiB' or"),
-    "a duration in words": ("limits: {timeout_seconds: 30s}", "$.limits.timeout_seconds: input should be a valid"),
+    "a duration in words": ("limits: {timeout_seconds: half an hour}", "expected a duration: seconds as a number, or"),
     "no time at all": ("limits: {timeout_seconds: 0}", "timeout_seconds: input should be greater than 0, found"),
     "an event that is too small": ("limits: {max_event_bytes: 1kB}", "greater than or equal to 4096"),
     "a size beyond all": ("limits: {memory_bytes: 99999999TB}", "memory_bytes: input should be less than or"),

@@ -45,7 +45,7 @@ class Ao:
 
     def __call__(self, *arguments: str, stdin: str | None = None, **variables: str) -> Called:
         environment = self.environment() | variables
-        if any(name.startswith("PYTHON") for name in variables):  # for the interpreter, so it has to be a new one
+        if any(name.startswith(("PYTHON", "LD_")) for name in variables):  # needs a new interpreter
             done = subprocess.run(
                 self.argv(*arguments),
                 cwd=self.folder,

@@ -125,7 +125,7 @@ def test_what_is_no_duration_is_refused_with_an_example(ao: Ao, duration: str) -
     called = ao("sessions", "prune", "--older-than", duration)
 
     assert called.exit_code == 2
-    assert "30d, 12h, 45m" in called.stderr
+    assert "8s, 30m, 2h, 1d" in called.stderr
 
 
 def test_the_home_may_be_named_before_the_subcommand(ao: Ao) -> None:

@@ -1,6 +1,7 @@
 """A server that went back in time: what was lost is found and said, and nothing is renumbered."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -88,20 +89,46 @@ def test_an_end_that_the_server_lost_is_found_and_the_run_ends_as_lost(
         assert '"attempt_lost"' in lines_of(store, "run_1")[-1]
 
 
-def test_a_run_whose_claim_the_server_lost_is_taken_from_the_worker(server: PostgresServer, place: StorePlace) -> None:
+@pytest.mark.parametrize("first", ["events", "heartbeat"])
+def test_a_run_whose_claim_the_server_lost_goes_on_where_it_is_performed(
+    first: str, server: PostgresServer, place: StorePlace
+) -> None:
     async def story(coordinator: StoreCoordinator) -> None:
         await asyncio.to_thread(server.copy_data)
         key = (await persist(lambda: started(coordinator))).key
         await coordinator.events(batch(1, said(1, "a")))
         await asyncio.to_thread(server.go_back)
-        with pytest.raises(LeaseLost, match="attempt 0 has taken the place of attempt 1"):
-            await persist(lambda: coordinator.events(batch(2, said(2, "b"))))
+        if first == "heartbeat":
+            assert (await persist(lambda: coordinator.heartbeat([key]))).lost == frozenset()
+        assert await persist(lambda: coordinator.events(batch(2, said(2, "b")))) == 2
+        assert (await coordinator.heartbeat([key])).lost == frozenset()
+        await coordinator.terminal(key, 3, result(3))
+
+    told = act(place, story)
+
+    assert [re.split("[,.;]", sentence)[0] for sentence in told] == [
+        "the server lost that this worker performs run run_1",
+        "the server lost events 1 to 1 of run run_1",
+    ]
+    with opened(place) as store:
+        (state,) = store.runs.find("run_1")
+        assert (state.run.status, state.attempt) == ("completed", 1)
+        assert seqs_of(store, "run_1") == [2, 3]
+
+
+def test_a_run_that_the_server_does_not_know_any_more_is_told(server: PostgresServer, place: StorePlace) -> None:
+    async def story(coordinator: StoreCoordinator) -> None:
+        await started(coordinator)
+        await asyncio.to_thread(server.copy_data)
+        with opened(place) as other:
+            enqueue(other, "run_2")
+        key = (await persist(lambda: started(coordinator))).key
+        await asyncio.to_thread(server.go_back)
+        with pytest.raises(LeaseLost, match=r"the store does not know it\. .*failed over to a replica that was behind"):
+            await persist(lambda: coordinator.events(batch(1, said(1, "b"), run="run_2")))
         assert (await coordinator.heartbeat([key])).lost == {key}
 
     act(place, story)
-
-    with opened(place) as store:
-        assert [state.run.run_id for state in store.runs.states("queued")] == ["run_1"]
 
 
 def test_an_attempt_whose_number_is_given_out_twice_is_that_of_the_second_worker(
@@ -118,7 +145,7 @@ def test_an_attempt_whose_number_is_given_out_twice_is_that_of_the_second_worker
             other.events.add_of_attempt("run_1", 1, 1, [said(1, "of the other")])
         late = [lambda: coordinator.events(batch(2, said(2, "b"))), lambda: coordinator.terminal(key, 2, result(2))]
         for write in [lambda: coordinator.started(key), *late]:
-            with pytest.raises(LeaseLost, match="another worker performs an attempt with the same number"):
+            with pytest.raises(LeaseLost, match="the store lost this claim, and another worker performs the run again"):
                 await persist(write)
         assert (await coordinator.heartbeat([key])).lost == {key}
 

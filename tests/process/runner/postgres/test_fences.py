@@ -1,6 +1,7 @@
 """Who may write of a run: attempts that were lost may not, whatever races; leases go by the clock of the server."""
 
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -31,6 +32,7 @@ from tests.process.runner.postgres.acting import (
     working,
 )
 
+NOW_OF_SERVER = """SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
 LATE_WRITES: dict[str, Callable[[Store], object]] = {
     "events": lambda store: store.events.add_of_attempt("run_1", 1, 2, [said(2, "late"), said(3, "late")]),
     "behind a gap": lambda store: store.events.add_of_attempt("run_1", 1, 9, [said(9, "late")]),
@@ -158,3 +160,28 @@ def test_workers_whose_clocks_are_wrong_lose_no_run_and_take_none_away(ao: Ao, p
 
     assert len({owner for owner, _, _ in states}) == 2
     assert {(status, attempt) for _, status, attempt in states} == {("running", 1)}
+
+
+def test_times_and_durations_of_runs_are_of_the_servers_clock(ao: Ao, place: StorePlace, jumping: str) -> None:
+    """Submitter and worker have clocks that are wrong by months. A mix of two clocks would be seen in a duration."""
+    submit_run = ("submit", "agent.yaml", "-p", "x", "--profile", "echo")
+    with psycopg.connect(place.url, autocommit=True) as watcher:
+        before = watcher.execute(NOW_OF_SERVER).fetchone()
+        ao(*submit_run, AO_STORE=place.url, LD_PRELOAD=jumping)
+        ao(*submit_run, "--not-before", "1s", AO_STORE=place.url, LD_PRELOAD=jumping)
+        worked = ao("worker", "--until-idle", "--log-format", "json", AO_STORE=place.url, LD_PRELOAD=jumping)
+        after = watcher.execute(NOW_OF_SERVER).fetchone()
+        rows = watcher.execute("SELECT queued_at, started_at, ended_at FROM runs").fetchall()
+    shown = ao("runs", AO_STORE=place.url, LD_PRELOAD=jumping).stdout
+    fleet = ao("top", "--json", AO_STORE=place.url, LD_PRELOAD=jumping).stdout
+
+    assert before is not None
+    assert after is not None
+    assert [list(row) for row in rows] == [sorted(row) for row in rows]
+    assert all(before[0] <= moment <= after[0] for row in rows for moment in row)
+    logged = [json.loads(line) for line in worked.stderr.splitlines()]
+    waited = [line["queued_seconds"] for line in logged if line["event"] == "run begins"]
+    assert len(waited) == 2
+    assert all(0 <= seconds < SECONDS for seconds in waited)
+    assert re.findall(r"[0-9]+ (?:s|min|h|d)\b", shown) == re.findall(r"[0-9]+ s\b", shown)
+    assert json.loads(fleet)["ended_in_the_last_minute"] == 2

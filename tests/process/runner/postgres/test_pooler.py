@@ -1,13 +1,18 @@
 """pgbouncer in transaction mode: everything works through it, and notifications come by a direct connection."""
 
+import asyncio
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
+from ao_runner.diagnosis import judge_server
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import StorePlace
+from ao_runner.store.postgres_notifications import missing_notifications
+from ao_runner.store.postgres_operations import look
 from tests.pgbouncer import Pooler
 from tests.postgres_server import PostgresServer
 from tests.process.executors.driver import wait_until
@@ -25,6 +30,7 @@ from tests.process.runner.postgres.acting import (
     submit,
     working,
 )
+from tests.process.runner.postgres.test_hints import NOWHERE
 
 DIRECT = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN ao_store'"
 
@@ -60,6 +66,44 @@ def test_runs_are_performed_and_cancelled_through_a_pooler(ao: Ao, place: StoreP
         assert echo(ao, pooled.url) == "hi\n"
         for run in [submit(ao, pooled.url) for _ in range(6)]:
             cancel(ao, pooled.url, run)
+
+
+def test_a_worker_without_a_direct_address_says_once_that_it_polls_and_what_to_set(ao: Ao, pooled: StorePlace) -> None:
+    def told() -> list[str]:
+        events = [json.loads(line)["event"] for line in (ao.folder / "log").read_text().splitlines()]
+        return [event for event in events if "notifications" in event]
+
+    with working(ao, pooled.url):
+        wait_until(lambda: len(told()) > 0, SECONDS)
+        assert echo(ao, pooled.url) == "hi\n"
+
+    (sentence,) = told()
+    assert "AO_STORE is probably the address of a pooler" in sentence
+    assert "every 1 s" in sentence
+    assert "867 ms" in sentence
+    assert "Set AO_STORE_DIRECT" in sentence
+
+
+def test_a_check_of_the_store_reports_missing_notifications(
+    place: StorePlace, pooled: StorePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(place):
+        assert look(place).polling is None
+    (told,) = [one for one in judge_server("x", look(pooled)) if one.verdict == "note"]
+    assert "Set AO_STORE_DIRECT" in told.text
+    monkeypatch.setenv("AO_STORE_DIRECT", place.url)
+    assert look(pooled).polling is None
+
+
+def test_a_direct_address_that_does_not_answer_or_is_of_another_database_is_reported(
+    postgres: PostgresServer, pooled: StorePlace
+) -> None:
+    of_another = asyncio.run(missing_notifications(pooled.url, postgres.new_database()))
+    assert of_another is not None
+    assert of_another.startswith("AO_STORE_DIRECT is probably the address of a pooler, or of another database")
+    nowhere = asyncio.run(missing_notifications(pooled.url, NOWHERE))
+    assert nowhere is not None
+    assert nowhere.startswith("listening failed: connection")
 
 
 def test_a_dead_worker_is_swept_and_late_writes_are_refused_through_a_pooler(pooled: StorePlace) -> None:
