@@ -148,7 +148,7 @@ async def run_agent(order: AgentRun) -> dict[str, Any]:
         CancelledError: The run was cancelled by its workflow.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ao_runner.cli.asked_run"),
+        *(sys.executable, "-m", "ao_runner.cli.asked_run", str(os.getpid())),
         stdin=PIPE, stdout=PIPE, limit=MAX_LINE_BYTES, env=os.environ | {"AO_STORE": "local"},
         start_new_session=True,  # Ctrl-C is for the Temporal worker, which cancels its activities
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """One run that another program asks for in JSON, performed as `ao run` performs it; `ao_runner.temporal` starts this.
 
-usage: python -m ao_runner.cli.asked_run < ORDER
+usage: python -m ao_runner.cli.asked_run PARENT_PID < ORDER
 
-The order is one JSON object, see `Order`. Each line of stdout is an object of things that are so from now on:
+The run ends when its parent does, or nobody reads stdout. The order is one JSON object, see `Order`. Each line of stdout is an object of things that are so from now on:
 
 | field | meaning |
 | --- | --- |
@@ -31,7 +31,6 @@ from ao_runner.cli.run_command import perform_here, profile_of, store_of_this_ho
 from ao_runner.cli.run_progress import EventLines
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
-from ao_runner.model_script import read_model_script
 from ao_runner.profiles import Profile, load_profile, with_whole_path
 from ao_runner.run_events import Relayed
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, AskedInJson, NewRun, Reception, accept
@@ -74,11 +73,14 @@ class NotOnThisHost(OrderRefused):
 
 def main() -> None:
     """Perform the order on stdin and exit, with the exit code of `ao run`."""
+    parent = int(sys.argv[1])
+    if os.getppid() != parent:
+        sys.exit("the process that asked for the run has ended")
     try:
         order = read_order(sys.stdin.buffer.read())
         home = Path(os.environ.get("AO_HOME") or default_home()).absolute()
         with store_of_this_host(home) as store:
-            _perform(order, home, store)
+            _perform(order, home, store, parent)
     except (RunnerError, NotInteroperable, OSError) as error:
         kind = ErrorType.SESSION_NOT_FOUND if isinstance(error, NotOnThisHost) else ErrorType.INVALID_INVOCATION
         told: JsonObject = {"type": kind, "message": str(error)[:MAX_MESSAGE_CHARACTERS]}
@@ -112,7 +114,7 @@ def read_order(data: bytes) -> Order:
     return order
 
 
-def _perform(order: Order, home: Path, store: Store) -> None:
+def _perform(order: Order, home: Path, store: Store, parent: int) -> None:
     loaded = _blueprint(order)
     terms = order.to_fields()
     if order.profile is not None:
@@ -127,8 +129,9 @@ def _perform(order: Order, home: Path, store: Store) -> None:
         parent_session_id=order.parent_session_id,
         **terms,
     )
-    if order.session_id is not None:
-        _check_host(order, store)
+    if order.session_id is not None and not store.sessions.exists(order.session_id):
+        here = f"session {order.session_id} is not in the store of this host, {host_name()}"
+        raise NotOnThisHost(f"{here}; give the `host` of its result, and run `agent_workers` there")
     accepted = accept(asked, Reception(os.environ, home, str(Path.cwd()), store, is_queued=False))
     profile = _profile(asked, loaded, home, store)
     given: dict[str, Any] = {
@@ -138,11 +141,9 @@ def _perform(order: Order, home: Path, store: Store) -> None:
         "model_script": None if order.model_script is None else Path(order.model_script),
         "verify_results": order.verify_results,
     }
-    if given["model_script"] is not None:
-        read_model_script(given["model_script"], os.environ)
     run = accepted.run
     ids: JsonObject = {"run_id": run.run_id, "session_id": run.session_id, "host": host_name()}
-    perform_here(given, store, accepted, profile, lambda stop: OrderLines(stop, ids, order))
+    perform_here(given, store, accepted, profile, lambda stop: OrderLines(stop, ids, order), parent)
 
 
 def _blueprint(order: Order) -> LoadedBlueprint | None:
@@ -151,14 +152,6 @@ def _blueprint(order: Order) -> LoadedBlueprint | None:
     if isinstance(order.blueprint, str):
         return load_blueprint(Path(order.blueprint))
     return understand_blueprint(Path(order.project_dir or ".") / "blueprint", order.blueprint)
-
-
-def _check_host(order: Order, store: Store) -> None:
-    if not store.sessions.exists(str(order.session_id)):
-        raise NotOnThisHost(
-            f"session {order.session_id} is not in the store of this host, {host_name()}; give the `host` of its"
-            " result, and run `agent_workers` there"
-        )
 
 
 def _profile(asked: NewRun, loaded: LoadedBlueprint | None, home: Path, store: Store) -> Profile:

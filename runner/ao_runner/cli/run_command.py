@@ -180,16 +180,18 @@ def perform_here(
     accepted: AcceptedRun,
     profile: Profile,
     listening: Callable[[Callable[[], None]], AbstractContextManager[Listener]] | None = None,
+    parent: int | None = None,
 ) -> NoReturn:
     """Perform a run, show it in the requested style, and exit with the exit code of its terminal event.
 
-    `listening` gives another listener than that of the style, for a function that stops the run.
+    `listening` gives another listener than that of the style, for a function that stops the run. The run also stops
+    when the process `parent` ends.
     """
     began_at = time.monotonic()
     containment = probe(os.environ)
     stops = StopRequests()
     style: Style = given["style"] or "people"
-    unread = UnreadRun(style, stops)
+    unread = UnreadRun(style, stops, parent)
     home, run = given["home"], accepted.run
     if listening is None:
         listening = partial(follow_run, style, accepted.attempts, is_verbose=given["verbose"])

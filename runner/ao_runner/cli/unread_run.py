@@ -14,9 +14,13 @@ LAST_SECONDS: Final = 1.5
 
 
 class UnreadRun:
-    """Stops a run without a reader of stdout, or of stderr where people read the progress there."""
+    """Stops a run without a reader of stdout, or of stderr where people read the progress there.
 
-    def __init__(self, style: Style, stops: StopRequests) -> None:
+    With `parent` it also stops the run when that process ends.
+    """
+
+    def __init__(self, style: Style, stops: StopRequests, parent: int | None = None) -> None:
+        self._parent = parent
         self._stops = stops
         self._is_stopped = False
         self._streams = [sys.stdout, sys.stderr] if style == "people" else [sys.stdout]
@@ -32,4 +36,4 @@ class UnreadRun:
 
     def watched(self) -> AbstractContextManager[None]:
         """Return a context manager that notices this inside its block, while the event loop runs."""
-        return on_reader_gone((stream.fileno() for stream in self._streams), self.stop)
+        return on_reader_gone((stream.fileno() for stream in self._streams), self.stop, self._parent)

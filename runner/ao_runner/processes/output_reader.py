@@ -10,33 +10,36 @@ import os
 import select
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 
 @contextmanager
-def on_reader_gone(descriptors: Iterable[int], gone: Callable[[], None]) -> Iterator[None]:
+def on_reader_gone(descriptors: Iterable[int], gone: Callable[[], None], parent: int | None = None) -> Iterator[None]:
     """Call `gone` once in the event loop when a pipe or socket among the descriptors has no other end any more.
 
-    Only where there is epoll, which is on Linux; elsewhere the next write shows it.
+    With `parent`, also when that process ends: a process that it forked could hold the other end open. Only where there
+    is epoll, which is on Linux; elsewhere the next write shows it.
     """
-    watched = [one for one in descriptors if _can_lose_its_reader(one)] if hasattr(select, "epoll") else []
-    if not watched:
+    watched = [one for one in descriptors if _can_lose_its_reader(one)]
+    if not hasattr(select, "epoll") or not (watched or parent):
         yield
         return
     loop = asyncio.get_running_loop()
-    with select.epoll() as watch:
+    with select.epoll() as watch, ExitStack() as opened:
         for descriptor in watched:
             watch.register(descriptor, select.EPOLLERR | select.EPOLLHUP)  # no data: a socket may be half open
+        if parent is not None:
+            process = os.pidfd_open(parent)
+            opened.callback(os.close, process)
+            watch.register(process, select.EPOLLIN)
 
         def end() -> None:
             loop.remove_reader(watch.fileno())
             gone()
 
         loop.add_reader(watch.fileno(), end)
-        try:
-            yield
-        finally:
-            loop.remove_reader(watch.fileno())
+        opened.callback(loop.remove_reader, watch.fileno())
+        yield
 
 
 def check_reader(descriptor: int) -> None:

@@ -113,6 +113,41 @@ def test_a_silent_run_ends_when_its_reader_is_gone(ao: Ao) -> None:
     assert processes_in(ao.folder) == []
 
 
+FORKING_PARENT = """
+import os, subprocess, sys, time
+child = subprocess.Popen(sys.argv[1:] + [str(os.getpid())], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdin.write(sys.stdin.buffer.read())
+child.stdin.close()
+holder = os.fork()
+if holder == 0:
+    time.sleep(1000)
+print(child.pid, holder, flush=True)
+child.wait()
+"""
+
+
+@pytest.mark.thorough
+def test_an_asked_run_ends_with_its_parent_although_a_fork_of_that_holds_the_pipe(ao: Ao) -> None:
+    argv = [sys.executable, "-c", FORKING_PARENT, sys.executable, "-m", "ao_runner.cli.asked_run"]
+    order = {"blueprint": "agent.yaml", "prompt": "x", "profile": miniature("ignores_cancel")}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=ao.folder, env=ao.environment(), stdin=pipe, stdout=pipe) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        parent.stdin.write(json.dumps(order).encode())
+        parent.stdin.close()
+        child, holder = map(int, parent.stdout.readline().split())
+        try:
+            wait_until(lambda: begun(ao))
+            parent.kill()
+            assert ends(child, SECONDS)
+        finally:
+            os.kill(holder, signal.SIGKILL)
+
+    assert processes_in(ao.folder) == []
+    assert ao("result", "last", "--json").document["status"] == "cancelled"
+
+
 @pytest.mark.thorough
 def test_a_worker_on_a_pipe_ends_with_its_parent_although_its_runs_are_silent(ao: Ao) -> None:
     agent = ao.folder / "agent.yaml"
