@@ -103,7 +103,7 @@ WorkerArguments: TypeAlias = dict[str, Any]
 @click.option(
     "--lease",
     type=DurationOption(1.0),
-    default=30.0,
+    default="30s",
     show_default=True,
     metavar="DURATION",
     help=f"Lease of a run of a store or of `ao serve`, renewed while the worker is alive: {FORMS}.",

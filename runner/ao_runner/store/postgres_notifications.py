@@ -14,7 +14,7 @@ from ao_runner.store.ownership import LOOK_SECONDS, Wakeup
 
 CHANNEL: Final = "ao_store"
 PROBE_CHANNEL: Final = "ao_probe"
-PROBE_SECONDS: Final = 3.0
+PROBE_SECONDS: Final = 5.0
 """How long the check waits for its notification, which a server delivers within milliseconds."""
 CONNECT_SECONDS: Final = 10
 UNANSWERED_SECONDS: Final = 10
