@@ -48,7 +48,7 @@ from ao_runner.run_events import Relayed
 from ao_runner.runs.attaching import with_bytes
 from ao_runner.runs.lost_runs import opened_and_swept
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun
+from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun, enqueue
 from ao_runner.runs.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.store.opening import LOCAL, StorePlace
 from ao_runner.store.records import OPEN_STATUSES, Run, timestamp
@@ -137,7 +137,7 @@ def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401
         accepted = accepted_from(asked, given, store, is_queued=True)
         run = accepted.run
         with store.transaction():
-            accepted.enqueue(store)
+            enqueue(store, accepted)
         store.notify()
         if idle := waiting_in_vain(store.workers.living(), {run.profile or ""}) or _reason_to_wait(store, run):
             echo(f"ao: {idle}", err=True)

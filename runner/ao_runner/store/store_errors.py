@@ -4,9 +4,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ao_runner.errors import RunnerError
+
+BATCH: Final = "bat_"
+"""The beginning of the ids of batches."""
 
 
 @dataclass(eq=False)
@@ -44,7 +47,22 @@ class SessionUnknown(RunnerError):
     def __str__(self) -> str:
         if self.candidates:
             return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates)}; give more of the id"
+        if self.wanted.startswith(BATCH):
+            return f"{self.wanted!r} names a batch; show it with `ao results`, `ao wait` or `ao runs --batch`"
         return f"there is no session or run {self.wanted!r}; `ao sessions` and `ao runs` list them"
+
+
+@dataclass(eq=False)
+class BatchUnknown(RunnerError):
+    """No batch, or more than one, matches an id."""
+
+    wanted: str
+    candidates: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        if self.candidates:
+            return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates[:5])}; give more of the id"
+        return f"there is no batch {self.wanted!r}; `ao submit --batch` prints its id, and `last` is the newest one"
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable
 from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
-from ao_runner.runs.submission import AcceptedRun, NewRun
+from ao_runner.runs.submission import AcceptedRun, NewRun, enqueue
 from ao_runner.runs.waiting import reasons_to_wait
 from ao_runner.store.brief_fields import brief, without_data
 from ao_runner.store.engine import ConstraintBroken
@@ -36,7 +36,7 @@ from ao_server.shapes import (
     shown_run,
     terminal_of,
 )
-from ao_server.submission import RunBody, ServerSettings, accepted, digest_of
+from ao_server.submission import RunBody, ServerSettings, accepted, digest_of, reception
 
 routes = APIRouter(prefix="/runs", tags=["Runs"])
 RunId = Annotated[str, Path(max_length=MAX_IDENTIFIER_CHARACTERS), Segment]
@@ -94,8 +94,7 @@ async def submitted(
     def queue(store: Store, checked: Sequence[AcceptedRun]) -> list[JsonObject]:
         if (known := _answer_to(store, key, digest)) is not None:
             return known
-        for one in checked:
-            one.enqueue(store)
+        enqueue(store, *checked)
         runs: list[JsonObject] = [
             {"run_id": one.run.run_id, "session_id": one.run.session_id, "status": "pending"} for one in checked
         ]
@@ -121,10 +120,10 @@ async def submitted(
 def _checked(
     store: Store, wanted: Sequence[RunBody | NewRun], settings: ServerSettings, *, is_batch: bool
 ) -> list[AcceptedRun]:
-    found = []
+    found, at = [], reception(store, settings)
     for number, run in enumerate(wanted):
         try:
-            found.append(accepted(store, run, settings))
+            found.append(accepted(store, run, settings, at))
         except (HTTPException, RunnerError, NotInteroperable) as error:
             if not is_batch:
                 raise

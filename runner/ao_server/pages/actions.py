@@ -100,9 +100,7 @@ async def _repeated(context: ServerContext, run_id: str) -> str:
         return repeated(store, run_id, context.settings)
 
     added = await submitted(context, [await context.access.read(find)])
-    new_id = str(added[0]["run_id"])
-    await context.access.write(lambda store: store.runs.note_repetition(new_id, run_id))
-    return new_id
+    return str(added[0]["run_id"])
 
 
 def _see(address: str) -> RedirectResponse:

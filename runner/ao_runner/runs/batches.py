@@ -1,0 +1,143 @@
+"""A batch: runs that were submitted together, how they have ended, and what of them has to run again."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from ao_protocol.errors import RETRYABLE, ExitCode, exit_code_of_failure
+from ao_protocol.events import Failure, InvalidEvent, Result, Terminal, parse_event
+from ao_protocol.wire import JsonObject
+from ao_runner.errors import RunnerError
+from ao_runner.runs.outcome import exit_code_of
+from ao_runner.runs.repetition import repetition_of
+from ao_runner.runs.submission import AcceptedRun, NewRun, enqueue
+from ao_runner.store.records import Run, RunState
+from ao_runner.store.store import Store
+from ao_runner.store.store_errors import BatchUnknown
+
+ROWS_AT_ONCE: Final = 100
+"""Maximum number of terminal events in memory at a time."""
+
+
+def find_batch(store: Store, wanted: str) -> str:
+    """Return the batch for an id, the beginning of one, or `last`.
+
+    Raises:
+        BatchUnknown: There is none, or more than one.
+    """
+    found = store.runs.find_batches(wanted)
+    if len(found) != 1:
+        raise BatchUnknown(wanted, found)
+    return found[0]
+
+
+def runs_of_batch(store: Store, batch_id: str) -> list[tuple[int, RunState]]:
+    """Return the runs of a batch with their places in it, from 1. A run that repeats another one takes its place."""
+    states = store.runs.select("batch_id = ?", batch_id)
+    places: dict[str, int] = {}
+    last = 0
+    for state in states:
+        place = places.get(state.run.succeeds or "", last + 1)
+        places[state.run.run_id], last = place, max(place, last)
+    repeated = {state.run.succeeds for state in states}
+    current = [(places[one.run.run_id], one) for one in states if one.run.run_id not in repeated]
+    return sorted(current, key=lambda placed: placed[0])
+
+
+def terminal_in(line: str) -> Terminal | None:
+    """Return the terminal event in a line; None if it is none, or is cut."""
+    try:
+        body = parse_event(line.encode()).body
+    except InvalidEvent:
+        return None
+    return body if isinstance(body, Result | Failure) else None
+
+
+def terminals_of(store: Store, run_ids: Collection[str]) -> dict[str, Terminal]:
+    """Return the terminal events of runs by run. Those that have not ended, or whose events were pruned, are absent."""
+    found = {run_id: terminal_in(line) for run_id, line in store.events.last_lines(run_ids).items() if line}
+    for run_id in [run_id for run_id, terminal in found.items() if terminal is None]:
+        found[run_id] = terminal_in(store.events.last_line(run_id) or "")  # a long one, of which the end was read
+    return {run_id: terminal for run_id, terminal in found.items() if terminal is not None}
+
+
+def results_of(store: Store, batch_id: str) -> Iterator[JsonObject]:
+    """Yield a row of results for each run of a batch, in its order, also of those that have not ended."""
+    placed = runs_of_batch(store, batch_id)
+    for first in range(0, len(placed), ROWS_AT_ONCE):
+        some = placed[first : first + ROWS_AT_ONCE]
+        ended = [state.run.run_id for _, state in some if state.run.ended_at is not None]
+        terminals, usage = terminals_of(store, ended), store.figures.usage_of(ended)
+        for place, state in some:
+            used = usage.get(state.run.run_id)
+            cost = None if used is None else used.cost_usd
+            yield result_row(place, state.run, terminals.get(state.run.run_id), cost)
+
+
+def result_row(place: int, run: Run, terminal: Terminal | None, cost_usd: float | None) -> JsonObject:
+    """Return what a run has come to; `place` is its place in the batch. What is not known is null."""
+    seconds, answer, error = None, None, None
+    if run.ended_at is not None:
+        took = datetime.fromisoformat(run.ended_at) - datetime.fromisoformat(run.started_at)
+        seconds = max(0.0, round(took.total_seconds(), 3))
+    if isinstance(terminal, Result):
+        answer = terminal.result_data if terminal.result_text is None else terminal.result_text
+    elif terminal is not None:
+        error = terminal.error.message
+    labels: dict[str, JsonValue] = dict(run.labels)
+    return {
+        "place": place,
+        "run_id": run.run_id,
+        "session_id": run.session_id,
+        "status": run.status,
+        "error_type": run.error_type,
+        "error_message": error,
+        "answer": answer,
+        "cost_usd": cost_usd,
+        "seconds": seconds,
+        "parameters": run.parameters,
+        "labels": labels,
+    }
+
+
+def worst_exit_code(store: Store, batch_id: str) -> int:
+    """Return the highest exit code of the runs of a batch that have ended."""
+    runs = [state.run for _, state in runs_of_batch(store, batch_id) if state.run.status in {"failed", "cancelled"}]
+    terminals = terminals_of(store, [run.run_id for run in runs])
+    codes = [ExitCode.RESULT]
+    for run in runs:
+        kind, terminal = run.error_type or "", terminals.get(run.run_id)
+        unread = exit_code_of_failure(run.status, kind, retryable=kind in RETRYABLE)
+        codes.append(unread if terminal is None else exit_code_of(terminal))
+    return int(max(codes))
+
+
+class NothingToRepeat(RunnerError):
+    """A batch has no failed run."""
+
+
+def repeat_failed(store: Store, batch_id: str, accept: Callable[[NewRun], AcceptedRun]) -> list[AcceptedRun]:
+    """Return the accepted runs that repeat the failed ones of a batch, without those that wait for a person.
+
+    Raises:
+        NothingToRepeat: There is none.
+        RunRefused: One of them cannot run again.
+    """
+    parked = {one.run_id for one in store.inputs.waiting()}
+    runs = [state.run for state in store.runs.failed_in_batch(batch_id) if state.run.run_id not in parked]
+    if not runs:
+        raise NothingToRepeat(f"no run of {batch_id} has failed; nothing was submitted")
+    sessions = store.sessions.by_id({run.session_id for run in runs})
+    return [accept(repetition_of(run, sessions[run.session_id])) for run in runs]
+
+
+def enqueue_repetitions(store: Store, accepted: Sequence[AcceptedRun]) -> None:
+    """Queue runs that repeat others, as a step of a transaction.
+
+    Raises:
+        RowConflict: Another process was faster.
+    """
+    store.runs.check_unrepeated([one.run.succeeds for one in accepted if one.run.succeeds is not None])
+    enqueue(store, *accepted)
