@@ -1,16 +1,16 @@
 """A batch: runs that were submitted together, how they have ended, and what of them has to run again."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from typing import Final
 
 from pydantic import JsonValue
 
 from ao_protocol.errors import RETRYABLE, ExitCode, exit_code_of_failure
-from ao_protocol.events import Failure, InvalidEvent, Result, Terminal, parse_event
+from ao_protocol.events import Result, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
-from ao_runner.runs.outcome import exit_code_of
+from ao_runner.runs.outcome import exit_code_of, terminal_in
 from ao_runner.runs.repetition import repetition_of
 from ao_runner.runs.submission import AcceptedRun, NewRun, enqueue
 from ao_runner.store.records import Run, RunState
@@ -44,15 +44,6 @@ def runs_of_batch(store: Store, batch_id: str) -> list[tuple[int, RunState]]:
     repeated = {state.run.succeeds for state in states}
     current = [(places[one.run.run_id], one) for one in states if one.run.run_id not in repeated]
     return sorted(current, key=lambda placed: placed[0])
-
-
-def terminal_in(line: str) -> Terminal | None:
-    """Return the terminal event in a line; None if it is none, or is cut."""
-    try:
-        body = parse_event(line.encode()).body
-    except InvalidEvent:
-        return None
-    return body if isinstance(body, Result | Failure) else None
 
 
 def terminals_of(store: Store, run_ids: Collection[str]) -> dict[str, Terminal]:
@@ -133,7 +124,7 @@ def repeat_failed(store: Store, batch_id: str, accept: Callable[[NewRun], Accept
     return [accept(repetition_of(run, sessions[run.session_id])) for run in runs]
 
 
-def enqueue_repetitions(store: Store, accepted: Sequence[AcceptedRun]) -> None:
+def enqueue_repetitions(store: Store, *accepted: AcceptedRun) -> None:
     """Queue runs that repeat others, as a step of a transaction.
 
     Raises:
