@@ -86,6 +86,8 @@ def shown_run(state: RunState, session: Session | None, failure: Failure | None 
         "last_seq": state.last_seq,
         "schema_source": contract.get("source"),
         "schema_name": contract.get("schema_name"),
+        "batch_id": run.batch_id,
+        "succeeds": run.succeeds,
         "succeeded_by": None,
     }
 

@@ -126,10 +126,10 @@ class BatchFile:
             BatchRefused: Some lines are wrong.
             RunnerError: The blueprint of the command line, or one of its options, is wrong.
         """
-        at = reception_of(self.given, self.store, is_queued=True)
-        self.terms["batch_id"] = new_batch_id()
+        at = replace(reception_of(self.given, self.store, is_queued=True), batch_id=new_batch_id())
         self._base(None)
-        accepted, wrong, names, requests = [], [], {}, 0
+        accepted, wrong, requests = [], [], 0
+        names: JsonObject = {}
         for number, read in self._lines():
             requests, document = requests + 1, None
             try:

@@ -202,7 +202,8 @@ class NothingToCancel(RunnerError):
 def cancel_command(runs: tuple[str, ...], place: StorePlace) -> None:
     """Cancel each RUN: an id, the beginning of one, or `last`: the newest run.
 
-    Of a session, cancel its open run, and of a batch (bat_…) all of them. A queued run ends at once. A running one is asked to stop; cancelled again, it is killed.
+    Of a session, cancel its open run, and of a batch (bat_…) all of them. A queued run ends at once. A running one is
+    asked to stop; cancelled again, it is killed.
     """
     refused = []
     with opened_and_swept(place) as store:

@@ -53,9 +53,10 @@ from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
 from ao_runner.runs.attaching import with_bytes
-from ao_runner.runs.batches import enqueue_repetitions, find_batch, repeat_failed
+from ao_runner.runs.batches import enqueue_repetitions, failed_runs, find_batch
 from ao_runner.runs.lost_runs import opened_and_swept
 from ao_runner.runs.outcome import exit_code_of
+from ao_runner.runs.repetition import repetition_of
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, AcceptedRun, NewRun, accept, enqueue
 from ao_runner.runs.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.store.opening import LOCAL, StorePlace
@@ -189,7 +190,8 @@ def _rerun(ctx: click.Context, given: RunArguments) -> None:
     with opened_and_swept(StorePlace(given["home"], given["store"])) as store:
         batch_id = find_batch(store, given["rerun"])
         at = reception_of(given, store, is_queued=True)
-        again = repeat_failed(store, batch_id, lambda asked: accept(asked, at))
+        failed = failed_runs(store, batch_id)
+        again = [accept(repetition_of(run, store.sessions.find(run.session_id)), at) for run in failed]
         _submit_together(store, again, given, enqueue_repetitions)
 
 

@@ -1,6 +1,6 @@
 """A batch: runs that were submitted together, how they have ended, and what of them has to run again."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -11,8 +11,7 @@ from ao_protocol.events import Result, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.runs.outcome import exit_code_of, terminal_in
-from ao_runner.runs.repetition import repetition_of
-from ao_runner.runs.submission import AcceptedRun, NewRun, enqueue
+from ao_runner.runs.submission import AcceptedRun, enqueue
 from ao_runner.store.records import Run, RunState
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import BatchUnknown
@@ -109,19 +108,17 @@ class NothingToRepeat(RunnerError):
     """A batch has no failed run."""
 
 
-def repeat_failed(store: Store, batch_id: str, accept: Callable[[NewRun], AcceptedRun]) -> list[AcceptedRun]:
-    """Return the accepted runs that repeat the failed ones of a batch, without those that wait for a person.
+def failed_runs(store: Store, batch_id: str) -> list[Run]:
+    """Return the failed runs of a batch that can run again: no other one repeats them, and they wait for no person.
 
     Raises:
         NothingToRepeat: There is none.
-        RunRefused: One of them cannot run again.
     """
     parked = {one.run_id for one in store.inputs.waiting()}
     runs = [state.run for state in store.runs.failed_in_batch(batch_id) if state.run.run_id not in parked]
     if not runs:
         raise NothingToRepeat(f"no run of {batch_id} has failed; nothing was submitted")
-    sessions = store.sessions.by_id({run.session_id for run in runs})
-    return [accept(repetition_of(run, sessions[run.session_id])) for run in runs]
+    return runs
 
 
 def enqueue_repetitions(store: Store, *accepted: AcceptedRun) -> None:

@@ -120,6 +120,8 @@ class Reception:
     """The store of sessions and named schemas; None for a place that has neither."""
     is_queued: bool = True
     """Whether runs are queued, so that parameters that do not fit are refused here; otherwise the run itself does."""
+    batch_id: str | None = None
+    """The batch of its runs, if they are no repetitions."""
     executors: dict[str, Executor] = field(default_factory=dict)
     """The executors that are known, by profile: a batch looks for each one once."""
 
@@ -240,7 +242,7 @@ def accept(asked: NewRun, at: Reception) -> AcceptedRun:
         started_at=timestamp(),
         status="queued" if at.is_queued else "running",
         contract=record,
-        batch_id=asked.batch_id,
+        batch_id=asked.batch_id or at.batch_id,
         succeeds=asked.succeeds,
         **{name: getattr(asked, name) for name in TERMS if name != "profile"},
         profile=asked.profile or session.profile or session.executor_path,

@@ -2,7 +2,7 @@
 
 import json
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ class RunTable(Part):
 
     _sessions: SessionTable
 
-    def insert(self, *rows: tuple[Run, Mapping[str, object]]) -> None:
+    def insert(self, *rows: tuple[Run, dict[str, object]]) -> None:
         """Store new runs, each with the columns that have other values than the run says, or that it does not have."""
         own = self._db.own_run_columns
         names = [dict.fromkeys(own, (run.contract or {}).get("schema_name")) for run, _ in rows]
