@@ -101,8 +101,10 @@ class BatchRefused(RunnerError):
     def __str__(self) -> str:
         more = len(self.wrong) - MOST_TOLD
         told = self.wrong[:MOST_TOLD] + ([f"… and {more} more"] if more > 0 else [])
-        found = f"{counted(len(self.wrong), 'problem')} in {counted(self.requests, 'request')}"
-        return "\n  ".join([f"{self.file}: {found}; nothing was submitted", *told])
+        found = (
+            f"{counted(len(self.wrong), 'problem')} in {counted(self.requests, 'request')}; " if self.requests else ""
+        )
+        return "\n  ".join([f"{self.file}: {found}nothing was submitted", *told])
 
 
 @dataclass
@@ -162,7 +164,8 @@ class BatchFile:
         if base is None:
             raise click.UsageError("A CSV file has parameters only; name the agent: BLUEPRINT --batch FILE.csv")
         reader = csv.reader(StringIO(text, newline=""), strict=True)
-        header, number = next(reader, []), 1
+        header = next(reader, [])
+        number = reader.line_num + 1
         if not header or not all(header) or len(set(header)) < len(header):
             wrong = f"line 1: expected a different name for each column, found {', '.join(map(repr, header)) or 'none'}"
             raise BatchRefused(str(self.given["batch"]), [wrong])
@@ -176,13 +179,15 @@ class BatchFile:
 
         try:
             for cells in reader:
-                number, first = reader.line_num + 1, number
                 if cells:
-                    yield first + 1, partial(document, cells)
+                    yield number, partial(document, cells)
+                number = reader.line_num + 1
         except csv.Error as error:
             raise BatchRefused(str(self.given["batch"]), [f"line {number}: {error}"]) from error
 
     def _asked(self, line: BatchLine) -> NewRun:
+        if line.session_id is not None and (wrong := sorted(line.model_fields_set & OF_A_NEW_SESSION)):
+            raise RunnerError(f"{ROOT}.{wrong[0]}: it is for new sessions; omit it, or omit session_id")
         base, fields = self._base(line.blueprint), line.to_fields()
         if "profile" in fields:
             self._profile(fields["profile"])
@@ -191,8 +196,6 @@ class BatchFile:
         prompt = {} if line.prompt is None else {"prompt": line.prompt}
         parameters = {**base.parameters, **line.parameters, **prompt}
         if line.session_id is not None:
-            if wrong := sorted(line.model_fields_set & OF_A_NEW_SESSION):
-                raise RunnerError(f"{ROOT}.{wrong[0]}: it is for new sessions; omit it, or omit session_id")
             fields |= {"blueprint": None, "executor_config": {}}
         elif base.blueprint is None:
             raise RunnerError(f"{ROOT}: expected blueprint or session_id, or BLUEPRINT on the command line; found none")
