@@ -190,7 +190,7 @@ class BatchFile:
             raise RunnerError(f"{ROOT}.{wrong[0]}: it is for new sessions; omit it, or omit session_id")
         base, fields = self._base(line.blueprint), line.to_fields()
         if "profile" in fields:
-            self._profile(fields["profile"])
+            self.profile(fields["profile"])
         for name in ("metadata", "labels", "executor_config"):
             fields[name] = {**getattr(base, name), **getattr(line, name)}
         prompt = {} if line.prompt is None else {"prompt": line.prompt}
@@ -218,7 +218,7 @@ class BatchFile:
             show_oddities(loaded)
             schema = loaded.blueprint.parameters_schema
             config = configuration_from(
-                given, self._profile(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
+                given, self.profile(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
             )
         parameters = parameters_of_options(schema, given)
         if given["prompt"] is not None:
@@ -229,7 +229,8 @@ class BatchFile:
         show_remarks_on_schema(asked, given)
         return asked
 
-    def _profile(self, name: str) -> Profile:
+    def profile(self, name: str) -> Profile:
+        """Return the profile with a name, unless one executor performs all runs."""
         if name not in self.profiles:
             if self.executor is not None:
                 self.profiles[name] = Profile(name=self.executor.name, executor=str(self.executor.path))

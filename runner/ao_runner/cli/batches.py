@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Final, NoReturn
 
@@ -20,6 +21,7 @@ from ao_runner.cli.printing import (
     print_exactly,
     print_table,
     shorten,
+    show_counter,
 )
 from ao_runner.cli.stored_events import SWEEP_SECONDS
 from ao_runner.errors import EXIT_INTERRUPTED
@@ -57,11 +59,16 @@ def wait_for_batch(store: Store, batch_id: str) -> NoReturn:
     except KeyboardInterrupt:
         echo(f"\nthe runs continue; wait again: ao wait {batch_id}, or cancel them: ao cancel {batch_id}", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    echo(f"{batch_id}: {_told(counts)}", fg="green" if counts.keys() == {"completed"} else "red", err=True)
-    echo(f"  results: ao results {batch_id}", err=True)
-    if "failed" in counts:
-        echo(f"  run the failed ones again: ao submit --rerun-failed {batch_id}", err=True)
+    show_end(batch_id, counts)
     sys.exit(worst_exit_code(store, batch_id))
+
+
+def show_end(batch_id: str, counts: Mapping[RunStatus, int]) -> None:
+    """Say on stderr how the runs of a batch have ended, and what to do next."""
+    echo(f"{batch_id}: {told(counts)}", fg="red" if counts.get("failed") else "green", err=True)
+    echo(f"  results: ao results {batch_id}", err=True)
+    if counts.get("failed"):
+        echo(f"  run the failed ones again: ao submit --rerun-failed {batch_id}", err=True)
 
 
 def _followed(store: Store, batch_id: str) -> dict[RunStatus, int]:
@@ -72,19 +79,21 @@ def _followed(store: Store, batch_id: str) -> dict[RunStatus, int]:
     while True:
         counts = store.runs.count_batch(batch_id)
         if is_shown:
-            echo(f"\r\033[K{_told(counts)}", err=True, nl=False)
+            show_counter(told(counts))
         if not counts.keys() & {"queued", "running"}:
-            break
+            if is_shown:
+                show_counter()
+            return counts
         if time.monotonic() >= sweep_at:
             fail_lost_runs(store)
             sweep_at = time.monotonic() + SWEEP_SECONDS
         time.sleep(POLL_SECONDS)
-    return counts
 
 
-def _told(counts: dict[RunStatus, int]) -> str:
+def told(counts: Mapping[RunStatus, int]) -> str:
+    """Return how many runs have ended, and the number of each status."""
     ended = sum(count for status, count in counts.items() if status not in {"queued", "running"})
-    parts = [f"{counts[status]} {status}" for status in ORDER if status in counts]
+    parts = [f"{counts[status]} {status}" for status in ORDER if counts.get(status)]
     return " · ".join([f"{ended} of {counted(sum(counts.values()), 'run')} ended", *parts])
 
 
@@ -120,18 +129,21 @@ def results_command(batch: str, style: str, place: StorePlace) -> None:
         elif style == "csv":
             print_exactly(_in_csv([*rows]))
         else:
-            print_table(
-                HEADER, [_cells(row) for row in rows], whole=("RUN",), expendable=("COST", "TIME", "PARAMETERS")
-            )
+            print_rows([*rows])
         counts = store.runs.count_batch(batch_id)
     if style == "table" or counts.keys() & {"queued", "running"}:
-        echo(f"{batch_id}: {_told(counts)}", err=True)
+        echo(f"{batch_id}: {told(counts)}", err=True)
     leave_if_damaged(store.damage)
 
 
 HEADER: Final = ("#", "RUN", "STATUS", "TIME", "COST", "PARAMETERS", "ANSWER OR ERROR")
 PLAIN: Final = ("place", "run_id", "session_id", "status", "error_type", "error_message", "cost_usd", "seconds")
 """The columns of CSV before the parameters and the answer."""
+
+
+def print_rows(rows: Sequence[JsonObject]) -> None:
+    """Print rows of results as a table."""
+    print_table(HEADER, list(map(_cells, rows)), whole=("RUN",), expendable=("COST", "TIME", "PARAMETERS"))
 
 
 def _cells(row: JsonObject) -> list[str]:
