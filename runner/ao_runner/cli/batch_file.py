@@ -35,7 +35,7 @@ from ao_runner.cli.printing import counted
 from ao_runner.discovery import Executor, did_you_mean
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile, load_profile, with_whole_path
-from ao_runner.runs.attaching import with_bytes
+from ao_runner.runs.attaching import problems_of_attachments, with_bytes
 from ao_runner.runs.submission import (
     DEFAULT_EXECUTORS,
     AcceptedRun,
@@ -104,7 +104,8 @@ class BatchRefused(RunnerError):
         found = (
             f"{counted(len(self.wrong), 'problem')} in {counted(self.requests, 'request')}; " if self.requests else ""
         )
-        return "\n  ".join([f"{self.file}: {found}nothing was submitted", *told])
+        file = "stdin" if self.file == STDIN else self.file
+        return "\n  ".join([f"{file}: {found}nothing was submitted", *told])
 
 
 @dataclass
@@ -189,6 +190,11 @@ class BatchFile:
         if line.session_id is not None and (wrong := sorted(line.model_fields_set & OF_A_NEW_SESSION)):
             raise RunnerError(f"{ROOT}.{wrong[0]}: it is for new sessions; omit it, or omit session_id")
         base, fields = self._base(line.blueprint), line.to_fields()
+        problems = problems_of_attachments(fields.get("attachments", ()), reads_files=True)
+        if not Path(line.project_dir or ".").is_dir():
+            problems.append(f"{ROOT}.project_dir: {line.project_dir!r} is not a directory")
+        if problems:
+            raise RunnerError("; ".join(problems))
         if "profile" in fields:
             self.profile(fields["profile"])
         for name in ("metadata", "labels", "executor_config"):

@@ -136,6 +136,7 @@ class _Batch(NeverFull):
         if self._is_table:
             show_counter()
             print_rows(sorted(self.rows, key=lambda row: int(str(row["place"]))))
+        del self.counts["queued"]
         show_end(str(self.accepted[0].run.batch_id), self.counts)
         if self.begun < len(self.accepted):
             echo(f"  not begun: the requests from {self.begun + 1} to {len(self.accepted)}", err=True)
