@@ -6,16 +6,16 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC
-from functools import partial
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import click
-from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, DirectoryPath, Field, JsonValue, ValidationError
 
 from ao_protocol.json_path import ROOT
-from ao_protocol.wire import JsonObject, wrong_fields
+from ao_protocol.wire import JsonObject, WrongField, wrong_fields
 from ao_protocol.written import NotInteroperable, decode_text, parse_json
 from ao_runner.blueprints.loading import load_blueprint
 from ao_runner.cli.new_run import (
@@ -66,27 +66,19 @@ class BatchLine(AskedInJson):
     prompt: str | None = None
     """The parameter `prompt`."""
     parameters: dict[str, Any] = {}
-    project_dir: str | None = None
+    profile: Annotated[str, AfterValidator(with_whole_path)] | None = None
+    project_dir: Annotated[DirectoryPath, AfterValidator(lambda folder: str(folder.absolute()))] | None = None
     executor_config: dict[str, Any] = {}
-    requires: list[str] = []
+    requires: tuple[str, ...] = ()
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
-    not_before: AwareDatetime | None = None
-    requeue_at_reset: bool = False
+    not_before: Annotated[AwareDatetime, AfterValidator(lambda time: timestamp(time.astimezone(UTC)))] | None = None
+    requeue: bool = Field(False, alias="requeue_at_reset")
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields of a `NewRun` that the line says, without those that are added to the command line's."""
-        fields = {
-            **super().to_fields(),
-            "session_id": self.session_id,
-            "project_dir": None if self.project_dir is None else str(Path(self.project_dir).absolute()),
-            "requires": tuple(self.requires),
-            "priority": self.priority,
-            "not_before": None if self.not_before is None else timestamp(self.not_before.astimezone(UTC)),
-            "requeue": self.requeue_at_reset,
-            "profile": None if self.profile is None else with_whole_path(self.profile),
-        }
-        said = self.model_fields_set | ({"requeue"} if self.requeue_at_reset else set())
-        return {name: value for name, value in fields.items() if name in said}
+        own = ("session_id", "profile", "project_dir", "requires", "priority", "not_before", "requeue")
+        fields = super().to_fields() | {name: getattr(self, name) for name in own}
+        return {name: value for name, value in fields.items() if name in self.model_fields_set}
 
 
 @dataclass(eq=False)
@@ -101,11 +93,9 @@ class BatchRefused(RunnerError):
     def __str__(self) -> str:
         more = len(self.wrong) - MOST_TOLD
         told = self.wrong[:MOST_TOLD] + ([f"… and {more} more"] if more > 0 else [])
-        found = (
-            f"{counted(len(self.wrong), 'problem')} in {counted(self.requests, 'request')}; " if self.requests else ""
-        )
         file = "stdin" if self.file == STDIN else self.file
-        return "\n  ".join([f"{file}: {found}nothing was submitted", *told])
+        found = f"{counted(len(self.wrong), 'problem')} in {counted(self.requests, 'request')}"
+        return "\n  ".join([f"{file}: {found}; nothing was submitted", *told])
 
 
 @dataclass
@@ -118,9 +108,10 @@ class BatchFile:
     """Further fields of every request."""
     executor: Executor | None = None
     """The executor of every run, instead of a profile."""
-    profiles: dict[str | None, Profile] = field(default_factory=dict)
-    """The profiles of the runs, by name."""
     _bases: dict[str | None, NewRun] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.profile = cache(self._profile)
 
     def accept_all(self) -> list[AcceptedRun]:
         """Return the accepted runs of all lines, in their order; they have the id of a new batch.
@@ -190,13 +181,10 @@ class BatchFile:
         if line.session_id is not None and (wrong := sorted(line.model_fields_set & OF_A_NEW_SESSION)):
             raise RunnerError(f"{ROOT}.{wrong[0]}: it is for new sessions; omit it, or omit session_id")
         base, fields = self._base(line.blueprint), line.to_fields()
-        problems = problems_of_attachments(fields.get("attachments", ()), reads_files=True)
-        if not Path(line.project_dir or ".").is_dir():
-            problems.append(f"{ROOT}.project_dir: {line.project_dir!r} is not a directory")
-        if problems:
+        if problems := problems_of_attachments(fields.get("attachments", ()), reads_files=True):
             raise RunnerError("; ".join(problems))
-        if "profile" in fields:
-            self.profile(fields["profile"])
+        if line.profile is not None:
+            self.profile(line.profile)
         for name in ("metadata", "labels", "executor_config"):
             fields[name] = {**getattr(base, name), **getattr(line, name)}
         prompt = {} if line.prompt is None else {"prompt": line.prompt}
@@ -223,26 +211,20 @@ class BatchFile:
             loaded = load_blueprint(path)
             show_oddities(loaded)
             schema = loaded.blueprint.parameters_schema
-            config = configuration_from(
-                given, self.profile(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
-            )
+            profile = self.profile(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
+            config = configuration_from(given, profile)
         parameters = parameters_of_options(schema, given)
         if given["prompt"] is not None:
             parameters["prompt"] = given["prompt"]
-        asked = new_run(
-            given, parameters=parameters, blueprint=loaded, executor_config=config, executor=self.executor, **self.terms
-        )
+        own = {"parameters": parameters, "executor_config": config, "executor": self.executor}
+        asked = new_run(given, blueprint=loaded, **own, **self.terms)
         show_remarks_on_schema(asked, given)
         return asked
 
-    def profile(self, name: str) -> Profile:
-        """Return the profile with a name, unless one executor performs all runs."""
-        if name not in self.profiles:
-            if self.executor is not None:
-                self.profiles[name] = Profile(name=self.executor.name, executor=str(self.executor.path))
-            else:
-                self.profiles[name] = load_profile(name, self.given["home"], os.environ)
-        return self.profiles[name]
+    def _profile(self, name: str) -> Profile:
+        if self.executor is not None:
+            return Profile(name=self.executor.name, executor=str(self.executor.path))
+        return load_profile(name, self.given["home"], os.environ)
 
 
 def _typed_cell(name: str, cell: str, schema: JsonObject | None) -> JsonValue:
@@ -257,18 +239,17 @@ def _told(error: Exception, document: object) -> list[str]:
     """Return what is wrong with a line, each as `path: message`."""
     match error:
         case ValidationError():
-            known = [*BatchLine.model_fields]
-            return [
-                f"{one.path}: found an unknown field.{did_you_mean(one.path.removeprefix('$.'), known)}"
-                if one.type == "extra_forbidden"
-                else str(one)
-                for one in wrong_fields(error, document)
-            ]
+            return list(map(_field_told, wrong_fields(error, document)))
         case RunRefused(reason=RefusalReason.PARAMETERS, problems=problems):
             return [f"{ROOT}.parameters{str(one).removeprefix(ROOT)}" for one in problems]
         case RunRefused(problems=problems) if problems:
             return list(map(str, problems))
-        case NotInteroperable():
-            return [str(error).removeprefix("line 1, ")]  # of the line itself
         case _:
-            return [str(error)]
+            return [str(error).removeprefix("line 1, ")]  # JSON has one line here
+
+
+def _field_told(wrong: WrongField) -> str:
+    if wrong.type != "extra_forbidden":
+        return str(wrong)
+    names = [one.alias or name for name, one in BatchLine.model_fields.items()]
+    return f"{wrong.path}: unknown field.{did_you_mean(wrong.path.removeprefix('$.'), names)}"
