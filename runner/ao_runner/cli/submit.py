@@ -205,7 +205,8 @@ def _submit_together(
         add(store, *accepted)
     store.notify()
     echo(f"ao: {counted(len(runs), 'run')} queued; follow: ao wait {batch_id}", err=True)
-    if idle := waiting_in_vain(store.workers.living(), {run.profile or "" for run in runs}):
+    idle = waiting_in_vain(store.workers.living(), {run.profile or "" for run in runs})
+    if idle and not given["wait"]:  # which says so, too
         echo(f"ao: {idle}", err=True)
     if given["as_json"]:
         ids = [{"run_id": run.run_id, "session_id": run.session_id, "status": "queued"} for run in runs]

@@ -62,7 +62,8 @@ class BatchUnknown(RunnerError):
     def __str__(self) -> str:
         if self.candidates:
             return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates[:5])}; give more of the id"
-        return f"there is no batch {self.wanted!r}; `ao submit --batch` prints its id, and `last` is the newest one"
+        known = "`ao submit --batch` prints its id, `last` is the newest one, and `ao events RUN --follow` follows a run"
+        return f"there is no batch {self.wanted!r}; {known}"
 
 
 @dataclass(eq=False)
