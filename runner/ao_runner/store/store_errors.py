@@ -62,7 +62,9 @@ class BatchUnknown(RunnerError):
     def __str__(self) -> str:
         if self.candidates:
             return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates[:5])}; give more of the id"
-        known = "`ao submit --batch` prints its id, `last` is the newest one, and `ao events RUN --follow` follows a run"
+        known = (
+            "`ao submit --batch` prints its id, `last` is the newest one, and `ao events RUN --follow` follows a run"
+        )
         return f"there is no batch {self.wanted!r}; {known}"
 
 
