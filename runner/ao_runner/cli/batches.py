@@ -177,7 +177,9 @@ def _in_csv(rows: list[JsonObject]) -> str:
 
 def _spread(row: JsonObject, name: str) -> JsonObject:
     value = row[name]
-    return {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+    if isinstance(value, dict):
+        return {f"{name}.{key}": one for key, one in value.items()}
+    return {} if value is None else {name: value}
 
 
 def _text(value: JsonValue) -> str:

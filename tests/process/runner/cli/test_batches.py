@@ -2,12 +2,16 @@
 
 import csv
 import json
+import re
+import signal
+import subprocess
 from io import StringIO
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
-from tests.process.runner.cli.calling import Ao, Called, miniature
+from tests.process.runner.cli.calling import SECONDS, Ao, Called, miniature
 
 TRIAGE = """
 name: triage
@@ -159,9 +163,10 @@ def test_failed_runs_run_again_in_their_places_and_count_as_failed_no_more(desk:
     use(desk, "crashes_by_signal")
     requests = [{"parameters": {"id": number, "subject": "Paper"}, "profile": "desk"} for number in (1, 2)]
     requests.insert(1, {**requests[0], "profile": miniature("answers_at_once")})
-    batch = submit(desk, "triage.yaml", "--batch", "-", stdin=lines_of(*requests))
-    desk("worker", "--until-idle")
+    performed = desk("run", "triage.yaml", "--batch", "-", "--concurrency", "3", stdin=lines_of(*requests))
+    assert performed.exit_code == 75
 
+    batch = desk("runs", "--json").document[0]["batch_id"]
     waited = desk("wait", batch)
     assert waited.exit_code == 75
     assert waited.stdout == ""
@@ -174,7 +179,7 @@ def test_failed_runs_run_again_in_their_places_and_count_as_failed_no_more(desk:
     assert [(row["place"], row["status"], row["error_type"]) for row in rows] == [
         (1, "failed", "executor_crashed"), (2, "completed", None), (3, "failed", "executor_crashed")
     ]  # fmt: skip
-    assert "SIGSEGV" in rows[0]["error_message"] or "SIG" in rows[0]["error_message"]
+    assert "before its terminal event" in rows[0]["error_message"]
 
     use(desk, "answers_at_once")
     again = desk("submit", "--rerun-failed", batch, "--json").document
@@ -193,22 +198,37 @@ def test_failed_runs_run_again_in_their_places_and_count_as_failed_no_more(desk:
     assert links == {again["runs"][0]["run_id"]: rows[0]["run_id"], again["runs"][1]["run_id"]: rows[2]["run_id"]}
 
 
-def test_results_are_a_table_and_csv(desk: Ao) -> None:
-    use(desk, "answers_at_once")
-    batch = submit(
-        desk, "triage.yaml", "--batch", "-", "--profile", "echo",
-        stdin=lines_of(*({"parameters": {"id": number, "subject": "Paper, white"}} for number in (1, 2))),
-    )  # fmt: skip
-    table = desk("results", batch)
-    assert [line.split()[0] for line in table.stdout.splitlines()] == ["#", "1", "2"]
-    assert table.stderr == f"{batch}: 0 of 2 runs ended · 2 queued\n"
-    desk("worker", "--until-idle")
+def test_a_batch_is_performed_without_a_worker(desk: Ao) -> None:
+    desk.write("tickets.csv", "id,subject\n1,Paper\n2,Printer\n")
+    lines = lines_of({"parameters": {"id": 3, "subject": "Desk"}, "profile": "desk"})
+    refused = desk("run", "triage.yaml", "--executor", "echo", "--batch", "-", stdin=lines + "{}\n")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "line 2: $.parameters" in refused.stderr
 
-    rows = list(csv.DictReader(StringIO(desk("results", batch, "--format", "csv").stdout)))
-    assert [(row["place"], row["status"], row["parameters.subject"], row["error_type"]) for row in rows] == [
-        ("1", "completed", "Paper, white", ""), ("2", "completed", "Paper, white", "")
+    called = desk("run", "triage.yaml", "--executor", "echo", "--batch", "tickets.csv", "--concurrency", "2")
+    assert called.exit_code == 0, called.stderr
+    rows = sorted(results(called), key=lambda row: int(row["place"]))
+    assert [(row["place"], row["status"], row["parameters"]["subject"]) for row in rows] == [
+        (1, "completed", "Paper"), (2, "completed", "Printer")
     ]  # fmt: skip
-    assert "subject: Paper, white" in rows[0]["answer"]
+    first, second = csv.DictReader(StringIO(desk("results", "last", "--format", "csv").stdout))
+    assert (first["run_id"], first["parameters.id"], first["error_type"]) == (rows[0]["run_id"], "1", "")
+    assert "subject: Printer" in second["answer"]
+    assert [line.split()[0] for line in desk("results", "last").stdout.splitlines()] == ["#", "1", "2"]
+
+
+def test_after_ctrl_c_it_is_told_what_was_not_begun(desk: Ao) -> None:
+    use(desk, "works_for_ever")
+    request = {"parameters": {"id": 1, "subject": "Paper"}, "profile": "desk"}
+    desk.write("a.jsonl", lines_of({**request, "profile": miniature("answers_at_once")}, request, request))
+    argv = desk.argv("run", "triage.yaml", "--batch", "a.jsonl", "--concurrency", "1")
+    with subprocess.Popen(argv, cwd=desk.folder, env=desk.environment(), stdout=PIPE, stderr=PIPE, text=True) as batch:
+        assert batch.stdout is not None
+        assert json.loads(batch.stdout.readline())["status"] == "completed"
+        batch.send_signal(signal.SIGINT)
+        _, told = batch.communicate(timeout=SECONDS)
+    assert batch.returncode == 130
+    assert re.search("not begun: the requests from [23] to 3\n$", told)
 
 
 def test_ids_of_batches_are_known_to_the_other_commands(desk: Ao) -> None:
