@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NoReturn
@@ -53,7 +53,7 @@ from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
 from ao_runner.runs.attaching import with_bytes
-from ao_runner.runs.batches import enqueue_repetitions, failed_runs, find_batch
+from ao_runner.runs.batches import failed_runs, find_batch
 from ao_runner.runs.lost_runs import opened_and_swept
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.repetition import repetition_of
@@ -163,7 +163,7 @@ def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401
     with opened_and_swept(StorePlace(given["home"], given["store"])) as store:
         if given["batch"] is not None:
             file = BatchFile(given, store, {"model_script": script, **_placement(given)})
-            _submit_together(store, file.accept_all(), given, enqueue)
+            _submit_together(store, file.accept_all(), given)
             return
         asked = (_further_run if given["session"] else _first_run)(given, store, script)
         accepted = accepted_from(asked, given, store, is_queued=True)
@@ -192,17 +192,15 @@ def _rerun(ctx: click.Context, given: RunArguments) -> None:
         at = reception_of(given, store, is_queued=True)
         failed = failed_runs(store, batch_id)
         again = [accept(repetition_of(run, store.sessions.find(run.session_id)), at) for run in failed]
-        _submit_together(store, again, given, enqueue_repetitions)
+        _submit_together(store, again, given)
 
 
-def _submit_together(
-    store: Store, accepted: Sequence[AcceptedRun], given: RunArguments, add: Callable[..., None]
-) -> None:
+def _submit_together(store: Store, accepted: Sequence[AcceptedRun], given: RunArguments) -> None:
     """Queue the runs of a batch together, print its id, and wait if that is wanted."""
     runs = [one.run for one in accepted]
     batch_id = str(runs[0].batch_id)
     with store.transaction():
-        add(store, *accepted)
+        enqueue(store, *accepted)
     store.notify()
     echo(f"ao: {counted(len(runs), 'run')} queued; follow: ao wait {batch_id}", err=True)
     idle = waiting_in_vain(store.workers.living(), {run.profile or "" for run in runs})

@@ -6,12 +6,11 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from ao_protocol.errors import RETRYABLE, ExitCode, exit_code_of_failure
+from ao_protocol.errors import ExitCode
 from ao_protocol.events import Result, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.runs.outcome import exit_code_of, terminal_in
-from ao_runner.runs.submission import AcceptedRun, enqueue
 from ao_runner.store.records import Run, RunState
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import BatchUnknown
@@ -93,15 +92,10 @@ def result_row(place: int, run: Run, terminal: Terminal | None, cost_usd: float 
 
 
 def worst_exit_code(store: Store, batch_id: str) -> int:
-    """Return the highest exit code of the runs of a batch that have ended."""
-    runs = [state.run for _, state in runs_of_batch(store, batch_id) if state.run.status in {"failed", "cancelled"}]
-    terminals = terminals_of(store, [run.run_id for run in runs])
-    codes = [ExitCode.RESULT]
-    for run in runs:
-        kind, terminal = run.error_type or "", terminals.get(run.run_id)
-        unread = exit_code_of_failure(run.status, kind, retryable=kind in RETRYABLE)
-        codes.append(unread if terminal is None else exit_code_of(terminal))
-    return int(max(codes))
+    """Return the highest exit code of the runs of a batch that have ended; 1 for failed runs without their events."""
+    failed = [state.run.run_id for _, state in runs_of_batch(store, batch_id) if state.run.error_type is not None]
+    codes = map(exit_code_of, terminals_of(store, failed).values())
+    return int(max(codes, default=ExitCode.FAILURE if failed else ExitCode.RESULT))
 
 
 class NothingToRepeat(RunnerError):
@@ -119,13 +113,3 @@ def failed_runs(store: Store, batch_id: str) -> list[Run]:
     if not runs:
         raise NothingToRepeat(f"no run of {batch_id} has failed; nothing was submitted")
     return runs
-
-
-def enqueue_repetitions(store: Store, *accepted: AcceptedRun) -> None:
-    """Queue runs that repeat others, as a step of a transaction.
-
-    Raises:
-        RowConflict: Another process was faster.
-    """
-    store.runs.check_unrepeated([one.run.succeeds for one in accepted if one.run.succeeds is not None])
-    enqueue(store, *accepted)

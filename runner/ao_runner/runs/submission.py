@@ -143,7 +143,10 @@ def enqueue(store: Store, *accepted: AcceptedRun) -> None:
     Raises:
         ConstraintBroken: A session exists.
         SessionUnknown: A session was deleted meanwhile.
+        RepeatedBefore: One of them is to take the place of a run of its batch which another one has taken.
     """
+    if repeated := [one.run.succeeds for one in accepted if one.run.succeeds and one.run.batch_id]:
+        store.runs.check_unrepeated(repeated)
     store.sessions.add(*(one.session for one in accepted if one.is_new_session))
     for run in [one.run for one in accepted if not one.is_new_session]:
         if run.parent_session_id is None:

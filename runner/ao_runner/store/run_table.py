@@ -17,6 +17,7 @@ from ao_runner.store.session_table import SessionTable
 from ao_runner.store.store_errors import (
     NotHeld,
     OfAnotherSession,
+    RepeatedBefore,
     RowConflict,
     RowDamaged,
     SessionBusy,
@@ -264,12 +265,12 @@ class RunTable(Part):
         return {run_id for (run_id,) in self._db.fetch("SELECT succeeds FROM runs WHERE succeeds IS NOT NULL")}
 
     def check_unrepeated(self, run_ids: Collection[str]) -> None:
-        """Lock runs, as a step of a transaction, and raise `RowConflict` if another run repeats one of them."""
+        """Lock runs, as a step of a transaction, and raise `RepeatedBefore` if another run repeats one."""
         wanted = (self._db.listed(run_ids),)
         self._db.fetch(f"SELECT 1 FROM runs WHERE run_id {self._db.among_sql}{self._db.lock_sql}", wanted)  # noqa: S608  # own
         rows = self._db.fetch(f"SELECT succeeds, run_id FROM runs WHERE succeeds {self._db.among_sql}", wanted)  # noqa: S608  # own
         if rows:
-            raise RowConflict(f"run {rows[0][1]}, which repeats {rows[0][0]},")
+            raise RepeatedBefore(*rows[0])
 
     def find_successor(self, run_id: str) -> str | None:
         """Return the run that repeats one: after a usage limit, or because somebody has run it again from a page."""

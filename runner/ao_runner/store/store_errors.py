@@ -134,6 +134,16 @@ class RowConflict(RunnerError):
 
 
 @dataclass(eq=False)
+class RepeatedBefore(RowConflict):
+    """Another run has taken the place of a run of a batch."""
+
+    run_id: str
+
+    def __str__(self) -> str:
+        return f"run {self.what} was run again before, as {self.run_id}"
+
+
+@dataclass(eq=False)
 class StoreUnusable(RunnerError):
     """The store cannot be opened, or was made by another version of this program. `path` is its file or server."""
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path
 
 from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
-from ao_runner.runs.batches import enqueue_repetitions, failed_runs, find_batch, results_of
+from ao_runner.runs.batches import failed_runs, find_batch, results_of
 from ao_runner.runs.submission import NewRun
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.store import Store
@@ -54,4 +54,4 @@ async def repeated_failed(context: ServerContext, batch_id: str) -> list[JsonObj
         failed = failed_runs(store, find_batch(store, batch_id))
         return [repeated(store, run.run_id, context.settings) for run in failed]
 
-    return await submitted(context, await context.access.read(find), add=enqueue_repetitions)
+    return await submitted(context, await context.access.read(find))

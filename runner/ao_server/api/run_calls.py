@@ -1,7 +1,7 @@
 """Runs: add, list, read, stop; batches, and requests that may be repeated."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -85,7 +85,6 @@ async def submitted(
     response: Response | None = None,
     *,
     is_batch: bool = False,
-    add: Callable[..., None] = enqueue,
 ) -> list[JsonObject]:
     """Check runs, queue them together, and return the ids and the status of each. A repetition returns them again."""
     bodies = [run for run in wanted if isinstance(run, RunBody)]
@@ -97,7 +96,7 @@ async def submitted(
     def queue(store: Store, checked: Sequence[AcceptedRun]) -> list[JsonObject]:
         if (known := _answer_to(store, key, digest)) is not None:
             return known
-        add(store, *checked)
+        enqueue(store, *checked)
         runs: list[JsonObject] = []
         for run in (one.run for one in checked):
             ids: JsonObject = {"run_id": run.run_id, "session_id": run.session_id, "status": "pending"}

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from ao_runner.blueprints.loading import understand_blueprint
-from ao_runner.runs.batches import enqueue_repetitions, failed_runs, find_batch, runs_of_batch
+from ao_runner.runs.batches import failed_runs, find_batch, runs_of_batch
 from ao_runner.runs.repetition import repetition_of
 from ao_runner.runs.submission import AcceptedRun, NewRun, Reception, accept, enqueue
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import BatchUnknown, RowConflict
+from ao_runner.store.store_errors import BatchUnknown, RepeatedBefore
 
 BLUEPRINT = understand_blueprint(Path("agent.json"), {"name": "agent"})
 COUNT = 205
@@ -56,9 +56,9 @@ def test_a_repetition_takes_the_place_of_a_failed_run_once(place: StorePlace) ->
         (run,) = failed_runs(store, "bat_1")
         again = accept(repetition_of(run, accepted[1].session), Reception({}, Path("/nowhere"), "/", store))
         with store.transaction():
-            enqueue_repetitions(store, again)
-        with pytest.raises(RowConflict), store.transaction():
-            enqueue_repetitions(store, again)
+            enqueue(store, again)
+        with pytest.raises(RepeatedBefore, match="was run again before"), store.transaction():
+            enqueue(store, again)
         assert (again.run.batch_id, again.run.succeeds) == ("bat_1", failed)
         assert [state.run.run_id for _, state in runs_of_batch(store, "bat_1")] == [
             accepted[0].run.run_id, again.run.run_id, accepted[2].run.run_id
