@@ -97,14 +97,14 @@ def runs_command(
 ) -> None:
     """List the runs of this host, newest first: queued, running and ended.
 
-    With --status, runs that another run repeats are left out: they have no more to do.
+    With --status, failed runs that another run repeats are left out.
     """
     with opened_and_swept(place) as store:
         batch_id = None if batch is None else find_batch(store, batch)
         states = [one for one in store.runs.states(*statuses)[::-1] if labels.items() <= one.run.labels.items()]
         repeated = store.runs.repeated() if statuses else set()
         fitting = [one for one in states if batch_id in {None, one.run.batch_id}]
-        states = [one for one in fitting if one.run.run_id not in repeated]
+        states = [one for one in fitting if one.run.status != "failed" or one.run.run_id not in repeated]
         waiting = reasons_to_wait(store, store.runs.states(*OPEN_STATUSES))
         if as_json:
             print_document([_document(state, waiting) for state in states])
@@ -222,9 +222,9 @@ def cancel_command(runs: tuple[str, ...], place: StorePlace) -> None:
 def _cancel_batch(store: Store, batch_id: str) -> None:
     """Cancel the open runs of a batch: the queued ones first, so that no worker takes one in between."""
     wanted = RunFilter(statuses=OPEN_STATUSES, equal={"batch_id": batch_id}, limit=2**31)
-    runs = [state.run for state in store.runs.search(wanted)]
+    runs = [state.run for state in store.runs.search(wanted) if state.queued_at is not None]
     if not runs:
-        raise NothingToCancel(f"all runs of {batch_id} have ended; `ao results {batch_id}` shows them")
+        raise NothingToCancel(f"no run of {batch_id} waits, or is a worker's; `ao results {batch_id}` shows them all")
     with store.transaction():
         before = [cancel_run(store, run) for run in sorted(runs, key=lambda run: run.status)]
     store.notify()
