@@ -12,7 +12,7 @@ from ao_protocol.callbacks import STOPPED, ChildEnd, callback_prompt, text_of_re
 from ao_protocol.events import Failure, Result
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
-from ao_runner.runs.submission import NewRun
+from ao_runner.runs.submission import NewRun, enqueue
 from ao_runner.store.records import RunState, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import StoreUnusable, StoreUnwritable
@@ -57,7 +57,7 @@ def resume_parent(store: Store, parent: str, settings: ServerSettings) -> bool:
             if ends:
                 prompt: JsonObject = {"prompt": callback_prompt(ends)}
                 resume = NewRun(session_id=parent, parameters=prompt, model_script=settings.model_script)
-                accepted(store, resume, settings).enqueue(store)
+                enqueue(store, accepted(store, resume, settings))
         except (StoreUnwritable, StoreUnusable):
             raise
         except (HTTPException, RunnerError, ValueError) as error:

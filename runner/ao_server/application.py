@@ -17,6 +17,7 @@ from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
 from ao_server.api import (
     agent_calls,
+    batches,
     inputs,
     limits,
     not_served,
@@ -105,11 +106,11 @@ def build_application(
     app.state.context = context
     app.state.policy = policy
     for part in (
-        general, agent_calls.routes, schema_calls.routes, run_calls.routes, inputs.routes, sessions.routes,
-        streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes, limits.routes,
-        not_served.routes, run_lists.routes, details.routes, actions.routes, exports.routes, oversight.routes,
-        fleet.routes, requests.routes, login.routes, agent_pages.routes, editor.routes, run_dialog.routes,
-        schema_pages.routes,
+        general, agent_calls.routes, schema_calls.routes, run_calls.routes, batches.routes, inputs.routes,
+        sessions.routes, streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes,
+        limits.routes, not_served.routes, run_lists.routes, details.routes, actions.routes, exports.routes,
+        oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes, editor.routes,
+        run_dialog.routes, schema_pages.routes,
     ):  # fmt: skip
         app.include_router(part)
     serve_static_files(app)

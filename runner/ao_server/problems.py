@@ -20,9 +20,11 @@ from ao_runner.coordinators.port import CoordinatorUnavailable, LeaseLost, Refus
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInUse, SchemaNotFound
 from ao_runner.named_schemas.vetting import UnacceptableSchema
+from ao_runner.runs.batches import NothingToRepeat
 from ao_runner.runs.submission import RefusalReason, RunRefused
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.store_errors import (
+    BatchUnknown,
     OfAnotherSession,
     RowConflict,
     SessionBusy,
@@ -32,8 +34,9 @@ from ao_runner.store.store_errors import (
 )
 
 STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
-    ((SessionUnknown, OfAnotherSession, SchemaNotFound), HTTPStatus.NOT_FOUND),
-    ((SessionBusy, SessionsOpen, NameTaken, SchemaInUse, RowConflict, ConstraintBroken, LeaseLost),
+    ((SessionUnknown, BatchUnknown, OfAnotherSession, SchemaNotFound), HTTPStatus.NOT_FOUND),
+    ((SessionBusy, SessionsOpen, NameTaken, SchemaInUse, RowConflict, ConstraintBroken, LeaseLost,
+      NothingToRepeat),
      HTTPStatus.CONFLICT),
     ((BadSchemaName, UnacceptableSchema, InvalidBlueprint, RunRefused, Refused,
       ValidationError, NotInteroperable),

@@ -6,9 +6,10 @@ This module alone translates between statuses in the store and those of clients.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from ao_protocol.events import Failure, InvalidEvent, OutputValidation, Result, Terminal, parse_event
+from ao_protocol.events import Failure, OutputValidation, Result, Terminal, parse_event
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.answers import attempts_of, validation_of
+from ao_runner.runs.outcome import terminal_in
 from ao_runner.store.records import RunState, RunStatus, Session
 from ao_runner.store.store import Store
 
@@ -85,6 +86,8 @@ def shown_run(state: RunState, session: Session | None, failure: Failure | None 
         "last_seq": state.last_seq,
         "schema_source": contract.get("source"),
         "schema_name": contract.get("schema_name"),
+        "batch_id": run.batch_id,
+        "succeeds": run.succeeds,
         "succeeded_by": None,
     }
 
@@ -152,7 +155,7 @@ def current_status(states: Sequence[RunState], *, is_idle: bool = False) -> Sess
 def terminal_of(store: Store, run_id: str) -> Terminal | None:
     """Return the terminal event of a run; None if it has not ended, or its events were dropped."""
     line = store.events.last_line(run_id)
-    return None if line is None else _terminal_in(line)
+    return None if line is None else terminal_in(line)
 
 
 def failures_of(store: Store, states: Iterable[RunState]) -> dict[str, Failure]:
@@ -160,16 +163,8 @@ def failures_of(store: Store, states: Iterable[RunState]) -> dict[str, Failure]:
     lines = store.events.last_lines(
         [state.run.run_id for state in states if state.run.status in {"failed", "cancelled"}]
     )
-    terminals = {run_id: _terminal_in(line) for run_id, line in lines.items()}
+    terminals = {run_id: terminal_in(line) for run_id, line in lines.items()}
     return {run_id: terminal for run_id, terminal in terminals.items() if isinstance(terminal, Failure)}
-
-
-def _terminal_in(line: str) -> Terminal | None:
-    try:
-        body = parse_event(line.encode()).body
-    except InvalidEvent:
-        return None
-    return body if isinstance(body, Result | Failure) else None
 
 
 def verdicts_of(store: Store, run_id: str) -> list[OutputValidation]:

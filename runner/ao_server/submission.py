@@ -13,6 +13,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import understand_blueprint
+from ao_runner.runs.repetition import repetition_of
 from ao_runner.runs.submission import (
     MAX_SHOWN_CHARACTERS,
     AcceptedRun,
@@ -20,7 +21,6 @@ from ao_runner.runs.submission import (
     NewRun,
     Reception,
     accept,
-    repetition_of,
     shown,
 )
 from ao_runner.store.records import ExecutionMode, timestamp
@@ -68,15 +68,22 @@ class ServerSettings:
     """A model script, as JSON, that answers instead of a model in every run."""
 
 
-def accepted(store: Store, wanted: RunBody | NewRun, settings: ServerSettings) -> AcceptedRun:
-    """Check a request against agent, session and schemas. Nothing is written.
+def reception(store: Store, settings: ServerSettings) -> Reception:
+    """Return the place where the requests of one call arrive."""
+    return Reception(settings.environ, settings.home, settings.project_dir, store)
+
+
+def accepted(
+    store: Store, wanted: RunBody | NewRun, settings: ServerSettings, at: Reception | None = None
+) -> AcceptedRun:
+    """Check a request against agent, session and schemas; `at` is shared by those of a batch. Nothing is written.
 
     Raises:
         HTTPException: There is no such agent or session.
         RunnerError: What every door refuses.
     """
     asked = wanted if isinstance(wanted, NewRun) else _asked(store, wanted, settings)
-    return accept(asked, Reception(settings.environ, settings.home, settings.project_dir, store))
+    return accept(asked, at or reception(store, settings))
 
 
 def _asked(store: Store, wanted: RunBody, settings: ServerSettings) -> NewRun:

@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+from collections.abc import Collection
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, Final
@@ -56,22 +57,32 @@ def collect_parameters(blueprint: Blueprint, given: RunArguments) -> JsonObject:
     They are validated with the run. Those that the agent would not receive are reported on stderr.
     """
     schema = blueprint.parameters_schema
-    parameters = {} if given["params_file"] is None else load_object(given["params_file"])
+    parameters = parameters_of_options(schema, given)
     prompt = given["prompt"]
-    for pair in given["pairs"]:
-        name, value = _parse_pair(pair, schema)
-        parameters[name] = value
     if prompt is None and not parameters and schema is None:
         prompt = _prompt_from_pipe()
         if prompt is None and blueprint.type == "autonomous":
             raise click.UsageError(MISSING_PROMPT)
     if prompt is not None:
         parameters["prompt"] = _read_prompt(prompt)
-    if schema is None and blueprint.type == "autonomous" and parameters.keys() > {"prompt"}:
-        idle = "ignored; an agent without a parameters_schema takes only 'prompt'"
-        show_remarks("parameters", [f"{below(ROOT, name)}: {idle}" for name in parameters if name != "prompt"])
+    show_ignored(blueprint, parameters)
     check_interoperable(parameters, place="parameters")
     return parameters
+
+
+def parameters_of_options(schema: JsonObject | None, given: RunArguments) -> JsonObject:
+    """Return the parameters of the file, then those of each `--param`."""
+    parameters = {} if given["params_file"] is None else load_object(given["params_file"])
+    for name, text in (split_pair(pair, "--param") for pair in given["pairs"]):
+        parameters[name] = typed_value(name, text, schema)
+    return parameters
+
+
+def show_ignored(blueprint: Blueprint, names: Collection[str]) -> None:
+    """Report the parameters that an agent with a prompt would not receive."""
+    if blueprint.parameters_schema is None and blueprint.type == "autonomous" and "prompt" in names:
+        idle = "ignored; an agent without a parameters_schema takes only 'prompt'"
+        show_remarks("parameters", [f"{below(ROOT, name)}: {idle}" for name in names if name != "prompt"])
 
 
 def required_prompt(prompt: str | None) -> str:
@@ -105,21 +116,25 @@ def _prompt_from_pipe() -> str | None:
     return _piped_text() or None
 
 
-def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
-    """Parse `K=V`. V is text, unless the schema gives K a type other than string: then V is JSON.
-
-    Raises:
-        click.BadParameter: The `=` is missing, or V is not valid JSON.
-    """
-    name, text = split_pair(pair, "--param")
+def types_of(name: str, schema: JsonObject | None) -> list[str]:
+    """Return the types that a schema gives a parameter; none if it does not say."""
     described: Any = schema or {}
     for key in ("properties", name, "type"):
         described = described.get(key) if isinstance(described, dict) else None
-    types = [item for item in (described if isinstance(described, list) else [described]) if isinstance(item, str)]
+    return [item for item in (described if isinstance(described, list) else [described]) if isinstance(item, str)]
+
+
+def typed_value(name: str, text: str, schema: JsonObject | None) -> JsonValue:
+    """Return a text as parameter K: a text, unless the schema gives K a type other than string; then it is JSON.
+
+    Raises:
+        click.BadParameter: It is not valid JSON.
+    """
+    types = types_of(name, schema)
     if not types or "string" in types:
-        return name, text
+        return text
     try:
-        return name, parse_json(text)
+        return parse_json(text)
     except NotInteroperable as error:
         hint = f"{name} has the type {' or '.join(types)}, and {text[:80]!r} is not JSON that a run can carry: {error}"
         raise click.BadParameter(hint, param_hint="--param") from error
@@ -154,15 +169,29 @@ def accepted_from(asked: NewRun, given: RunArguments, store: Store, *, is_queued
         UnacceptableSchema: The schema is not acceptable.
         SchemaNotFound: No named schema has this name.
     """
+    show_remarks_on_schema(asked, given)
+    try:
+        return accept(asked, reception_of(given, store, is_queued=is_queued))
+    except RunRefused as error:
+        raise replace(error, message=_in_options(error)) from error
+
+
+def reception_of(given: RunArguments, store: Store, *, is_queued: bool) -> Reception:
+    """Return the place where the requests of a command line arrive."""
+    return Reception(os.environ, given["home"], str(given.get("project_dir", "")), store, is_queued)
+
+
+def show_remarks_on_schema(asked: NewRun, given: RunArguments) -> None:
+    """Report what in the schema of `--output-schema` has no effect.
+
+    Raises:
+        UnacceptableSchema: The schema is not acceptable.
+    """
     if asked.output_schema is not None:
         from ao_runner.named_schemas.vetting import remarks_on, vet
 
         vet(str(given["output_schema"]), asked.output_schema)
         show_remarks(str(given["output_schema"]), remarks_on(asked.output_schema))
-    try:
-        return accept(asked, Reception(os.environ, given["home"], str(given.get("project_dir", "")), store, is_queued))
-    except RunRefused as error:
-        raise replace(error, message=_in_options(error)) from error
 
 
 _OPTIONS: Final = {

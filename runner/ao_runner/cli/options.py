@@ -161,6 +161,7 @@ complete_open_run: Final = _completing_from(_open_runs)
 complete_asking_run: Final = _completing_from(
     lambda store: {one.run_id: one.request_id for one in store.inputs.waiting()}
 )
+complete_batch: Final = _completing_from(lambda store: dict.fromkeys(store.runs.find_batches("")))
 complete_executor: Final = _completing(_executors)
 complete_profile: Final = _completing(_profiles)
 complete_schema_name: Final = _completing_from(
@@ -214,6 +215,7 @@ def store_options(function: Callable[..., object]) -> Callable[..., object]:
     return home_option(store_option(call))
 
 
+batch_argument: Final = click.argument("batch", shell_complete=complete_batch)
 session_argument: Final = click.argument("session", shell_complete=complete_session)
 all_option: Final = click.option("--all", "show_all", is_flag=True, help="List all, not only the newest twenty.")
 
@@ -221,6 +223,13 @@ all_option: Final = click.option("--all", "show_all", is_flag=True, help="List a
 def json_option(help_text: str) -> Decorator:
     """Return an option `--json`."""
     return click.option("--json", "as_json", is_flag=True, help=help_text)
+
+
+def batch_option(help_text: str) -> Decorator:
+    """Return an option `--batch`: the path of a file, or `-`."""
+    kind = click.Path(exists=True, dir_okay=False, allow_dash=True)
+    help_text = f"{help_text} of a file: JSON Lines, or CSV with a header; - is stdin. The options are their defaults."
+    return click.option("--batch", type=kind, metavar="FILE", help=help_text)
 
 
 def older_than_option(help_text: str) -> Decorator:

@@ -72,6 +72,13 @@ def print_styled(text: str) -> None:
     click.echo(text)
 
 
+def show_counter(text: str = "") -> None:
+    """Replace the last line of a terminal on stderr; an empty text leaves nothing there."""
+    stream = getattr(sys.stderr, "unfiltered", sys.stderr)
+    stream.write(f"\r\033[K{plain_text(text)}")
+    stream.flush()
+
+
 def print_exactly(text: str) -> None:
     """Print a result: at a terminal as `plain_text`, elsewhere every byte."""
     is_shown = sys.stdout.isatty()

@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "runs": ("ao_runner.cli.runs:runs_command", "List runs: queued, running and ended."),
     "limits": ("ao_runner.cli.limits:limits_command", "Limit how many runs of an agent or profile run at a time."),
     "top": ("ao_runner.cli.runs:top_command", "Show running and queued runs, live."),
+    "wait": ("ao_runner.cli.batches:wait_command", "Wait until the runs of a batch have ended."),
+    "results": ("ao_runner.cli.batches:results_command", "Print the results of the runs of a batch."),
     "cancel": ("ao_runner.cli.runs:cancel_command", "Cancel queued or running runs."),
     "inputs": ("ao_runner.cli.inputs:inputs_command", "List the requests of runs that wait for a person."),
     "answer": ("ao_runner.cli.inputs:answer_command", "Answer a request of a run."),

@@ -28,6 +28,7 @@ from ao_runner.cli.options import (
     RunArguments,
     Style,
     agent_options,
+    batch_option,
     complete_executor,
     contract_options,
     examples,
@@ -75,14 +76,17 @@ ANSWERS_SECONDS: Final = 0.3
         'ao run writer.yaml --param topic="AI safety" --param max_words=500',
         'ao run pr-reviewer.yaml -p "Review PR 7" --model-script answers.yaml',
         'ao run pr-reviewer.yaml -p "Review PR 7" > review.json',
+        "ao run triage.yaml --batch tickets.csv --concurrency 8 > answers.jsonl",
         'ao run helper.yaml -p "Which files?" --output-schema files.json --output-option max_retries=1',
     )
     + "\n\n\b\n"
     "Exit codes: 0 result, 1 failure, 2 usage error, nothing was run, 64 run refused,\n"
     "75 temporary failure, 130 cancelled.",
 )
-@click.argument("blueprint", type=EXISTING_FILE)
+@click.argument("blueprint", type=EXISTING_FILE, required=False)
 @agent_options
+@batch_option("Perform a run for each line")
+@click.option("--concurrency", type=click.IntRange(1), default=4, show_default=True, help="Runs of --batch at a time.")
 @click.option(
     "--executor", metavar="NAME|PATH", shell_complete=complete_executor, help="Executor to use: a name or a path."
 )
@@ -96,7 +100,16 @@ def run_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
 
     Progress goes to stderr; stdout receives the result only. The first Ctrl-C asks the agent to stop, the second
     kills it. In both cases the run and its session are stored.
+
+    With --batch, the lines of a file are requests, see `ao submit --help`, or nothing is run if one is wrong. stdout
+    receives a line of JSON for each run when it ends, a terminal a table at the end. The exit code is the highest one.
     """
+    if given["batch"] is not None:
+        from ao_runner.cli.run_batch import run_batch
+
+        run_batch(given)
+    if given["blueprint"] is None:
+        raise click.UsageError("Missing argument 'BLUEPRINT'.")
     loaded = load_blueprint(given["blueprint"])
     show_oddities(loaded)
     executor = None
@@ -198,7 +211,7 @@ def perform_here(
     inputs = _inputs_of(profile, store, run, stops, is_shown=style == "people")
     with (
         own_runs(home) as owner,
-        nullcontext() if given["model_script"] is None else _simulator(given["model_script"], home) as simulator,
+        nullcontext() if given["model_script"] is None else simulator_of(given["model_script"], home) as simulator,
         listening(unread.stop) as listener,
     ):
         simulation = None if simulator is None else simulator.simulation
@@ -223,7 +236,8 @@ def perform_here(
     sys.exit(int(exit_code_of(terminal)))
 
 
-def _simulator(script: Path, home: Path) -> AbstractContextManager["RunningSimulator"]:
+def simulator_of(script: Path, home: Path) -> AbstractContextManager["RunningSimulator"]:
+    """Serve a model simulator in a `with` block, and yield it."""
     from ao_runner.model_script import play_model_script
 
     return play_model_script(script, home, os.environ)

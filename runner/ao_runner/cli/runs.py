@@ -19,6 +19,7 @@ import click
 from ao_protocol.events import InvalidEvent
 from ao_runner.cli.options import (
     all_option,
+    complete_batch,
     complete_open_run,
     examples,
     json_option,
@@ -40,15 +41,26 @@ from ao_runner.cli.printing import (
     table_lines,
 )
 from ao_runner.errors import RunnerError
+from ao_runner.runs.batches import find_batch
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, opened_and_swept
 from ao_runner.runs.narration import entry_of, event_for_people
 from ao_runner.runs.waiting import WaitReason, reasons_to_wait, waiting_in_vain
 from ao_runner.store.brief_fields import begin_of, brief
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
-from ao_runner.store.records import LAST, OPEN_STATUSES, Live, LiveRun, Run, RunState, RunStatus, seconds_since
+from ao_runner.store.records import (
+    LAST,
+    OPEN_STATUSES,
+    Live,
+    LiveRun,
+    Run,
+    RunFilter,
+    RunState,
+    RunStatus,
+    seconds_since,
+)
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import RowDamaged, SessionUnknown
+from ao_runner.store.store_errors import BATCH, BatchUnknown, RowDamaged, SessionUnknown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -72,22 +84,35 @@ if TYPE_CHECKING:
     help="List only runs with this status. Repeatable.",
 )
 @label_option("List only runs with this label. Repeatable.")
+@click.option("--batch", metavar="BATCH", shell_complete=complete_batch, help="List only the runs of this batch.")
 @all_option
 @json_option("Print all runs as JSON, with all fields.")
 @store_options
 def runs_command(
-    statuses: tuple[RunStatus, ...], labels: dict[str, str], show_all: bool, as_json: bool, place: StorePlace
+    statuses: tuple[RunStatus, ...],
+    labels: dict[str, str],
+    batch: str | None,
+    show_all: bool,
+    as_json: bool,
+    place: StorePlace,
 ) -> None:
-    """List the runs of this host, newest first: queued, running and ended."""
+    """List the runs of this host, newest first: queued, running and ended.
+
+    With --status, failed runs that another run repeats are left out.
+    """
     with opened_and_swept(place) as store:
+        batch_id = None if batch is None else find_batch(store, batch)
         states = [one for one in store.runs.states(*statuses)[::-1] if labels.items() <= one.run.labels.items()]
+        repeated = store.runs.repeated() if statuses else set()
+        fitting = [one for one in states if batch_id in {None, one.run.batch_id}]
+        states = [one for one in fitting if one.run.status != "failed" or one.run.run_id not in repeated]
         waiting = reasons_to_wait(store, store.runs.states(*OPEN_STATUSES))
         if as_json:
             print_document([_document(state, waiting) for state in states])
         elif states or not store.damage:
             owners, now = store.workers.living(), store.now()
             shown = states if show_all else states[:MOST_SHOWN]
-            are = "no run fits" if statuses or labels else "no runs yet"
+            are = "no run fits" if statuses or labels or batch else "no runs yet"
             print_table(
                 ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT", "LABELS"],
                 [_row(state, _status(state, owners, waiting), now) for state in shown],
@@ -96,6 +121,8 @@ def runs_command(
                 if_empty=f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"',
             )
             show_newest(len(states), len(shown), "ao runs")
+            if left_out := len(fitting) - len(states):
+                echo(f"… and {left_out} that were run again: ao runs", err=True)
             if idle := waiting_in_vain(owners, {one.run.profile or "" for one in states if one.run.status == "queued"}):
                 echo(idle, err=True)
     leave_if_damaged(store.damage)
@@ -174,19 +201,36 @@ class NothingToCancel(RunnerError):
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_open_run)
 @store_options
 def cancel_command(runs: tuple[str, ...], place: StorePlace) -> None:
-    """Cancel each RUN: an id, the beginning of one, or `last`: the newest run. Of a session, cancel its open run.
+    """Cancel each RUN: an id, the beginning of one, or `last`: the newest run.
 
-    A queued run ends at once. A running one is asked to stop; cancelled again, it is killed.
+    Of a session, cancel its open run, and of a batch (bat_…) all of them. A queued run ends at once. A running one is
+    asked to stop; cancelled again, it is killed.
     """
     refused = []
     with opened_and_swept(place) as store:
         for run in runs:
             try:
-                echo(_cancel(store, run), err=True)
-            except (NothingToCancel, SessionUnknown, RowDamaged) as error:
+                if run.startswith(BATCH):
+                    _cancel_batch(store, find_batch(store, run))
+                else:
+                    echo(_cancel(store, run), err=True)
+            except (NothingToCancel, SessionUnknown, BatchUnknown, RowDamaged) as error:
                 refused.append(str(error))
     if refused:
         raise NothingToCancel("\n".join(refused))
+
+
+def _cancel_batch(store: Store, batch_id: str) -> None:
+    """Cancel the open runs of a batch: the queued ones first, so that no worker takes one in between."""
+    wanted = RunFilter(statuses=OPEN_STATUSES, equal={"batch_id": batch_id}, limit=2**31)
+    runs = [state.run for state in store.runs.search(wanted) if state.queued_at is not None]
+    if not runs:
+        raise NothingToCancel(f"no run of {batch_id} waits, or is a worker's; `ao results {batch_id}` shows them all")
+    with store.transaction():
+        before = [cancel_run(store, run) for run in sorted(runs, key=lambda run: run.status)]
+    store.notify()
+    asked = f"{before.count('queued')} cancelled; {before.count('running')} were asked to stop"
+    echo(f"{batch_id}: {asked}. Follow: ao wait {batch_id}", err=True)
 
 
 def _cancel(store: Store, wanted: str) -> str:

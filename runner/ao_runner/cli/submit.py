@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NoReturn
@@ -12,11 +13,15 @@ from click.core import ParameterSource
 
 from ao_protocol.events import Failure, InvalidEvent, Result, Terminal, parse_event
 from ao_runner.blueprints.loading import load_blueprint
+from ao_runner.cli.batch_file import BatchFile
+from ao_runner.cli.batches import wait_for_batch
 from ao_runner.cli.new_run import (
+    STDIN,
     accepted_from,
     collect_parameters,
     configuration_from,
     new_run,
+    reception_of,
     required_prompt,
     show_oddities,
 )
@@ -27,6 +32,8 @@ from ao_runner.cli.options import (
     RunArguments,
     Style,
     agent_options,
+    batch_option,
+    complete_batch,
     complete_session,
     contract_options,
     examples,
@@ -38,7 +45,7 @@ from ao_runner.cli.options import (
     store_option,
     timeout_option,
 )
-from ao_runner.cli.printing import echo, print_document
+from ao_runner.cli.printing import counted, echo, print_document
 from ao_runner.cli.run_progress import follow_run, show_terminal
 from ao_runner.cli.stored_events import stored_events
 from ao_runner.durations import WITH_UNITS
@@ -47,9 +54,11 @@ from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
 from ao_runner.runs.attaching import with_bytes
+from ao_runner.runs.batches import failed_runs, find_batch
 from ao_runner.runs.lost_runs import opened_and_swept
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun
+from ao_runner.runs.repetition import repetition_of
+from ao_runner.runs.submission import DEFAULT_EXECUTORS, AcceptedRun, NewRun, accept, enqueue
 from ao_runner.runs.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.store.opening import LOCAL, StorePlace
 from ao_runner.store.records import OPEN_STATUSES, Run, timestamp
@@ -76,6 +85,8 @@ OF_A_NEW_SESSION: Final = {
         'ao submit pr-reviewer.yaml -p "Review PR 7" --model-script answers.yaml',
         'ao submit --session last -p "Only the security issues, please"',
         'ao submit train.yaml -p "Train it" --require gpu --priority 10 --not-before 2h',
+        "ao submit triage.yaml --batch tickets.csv --label team=support",
+        "ao submit --rerun-failed bat_4c5ab0 --wait",
         'run=$(ao submit pr-reviewer.yaml -p "Review PR 7") && ao cancel $run',
     )
     + "\n\n\b\nExit codes: 0 queued, 2 not queued; with --wait those of `ao run`.",
@@ -119,6 +130,14 @@ OF_A_NEW_SESSION: Final = {
     help="If the run ends at a usage limit with a known reset, without side effects, queue a copy for that time.",
 )
 @click.option("--wait", is_flag=True, help="Wait for the run to end, and show the result as `ao run` does.")
+@batch_option("Submit a run for each line")
+@click.option(
+    "--rerun-failed",
+    "rerun",
+    metavar="BATCH",
+    shell_complete=complete_batch,
+    help="Submit the failed runs of a batch again, in the same batch; nothing else.",
+)
 @json_option("Print run_id, session_id and status as JSON; with --wait the terminal event.")
 @contract_options
 @home_option
@@ -127,8 +146,17 @@ OF_A_NEW_SESSION: Final = {
 def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401  # what click gives
     """Add a run of BLUEPRINT to the queue of this host and print its id. A worker (`ao worker`) performs it.
 
+    With --batch, add one run for each line of a file, all or none of them, and print the id of the batch. A line of
+    JSON Lines has the fields parameters or prompt, and any of blueprint, session_id, profile, project_dir,
+    executor_config, timeout_seconds, priority, not_before, requires, requeue_at_reset, labels, metadata, attachments,
+    output_schema, output_schema_name, output_schema_options, no_schema, keep_rejected; they replace the options. The
+    columns of a CSV file are parameters; an empty cell is none.
+
     With --session, continue that session with another prompt. The prompt may be piped in.
     """
+    if given["rerun"] is not None:
+        _rerun(ctx, given)
+        return
     _check_given(ctx, given)
     script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
     if given["store"] != LOCAL:
@@ -136,11 +164,15 @@ def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401
     with opened_and_swept(StorePlace(given["home"], given["store"])) as store:
         if isinstance(given["not_before"], timedelta):
             given["not_before"] = timestamp(store.now() + given["not_before"])
+        if given["batch"] is not None:
+            file = BatchFile(given, store, {"model_script": script, **_placement(given)})
+            _submit_together(store, file.accept_all(), given)
+            return
         asked = (_further_run if given["session"] else _first_run)(given, store, script)
         accepted = accepted_from(asked, given, store, is_queued=True)
         run = accepted.run
         with store.transaction():
-            accepted.enqueue(store)
+            enqueue(store, accepted)
         store.notify()
         if idle := waiting_in_vain(store.workers.living(), {run.profile or ""}) or _reason_to_wait(store, run):
             echo(f"ao: {idle}", err=True)
@@ -150,6 +182,40 @@ def submit_command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401
             print_document({"run_id": run.run_id, "session_id": run.session_id, "status": "queued"})
         else:
             echo(run.run_id)
+
+
+def _rerun(ctx: click.Context, given: RunArguments) -> None:
+    """Queue the failed runs of a batch again."""
+    for one in ctx.command.params:
+        is_given = ctx.get_parameter_source(one.name or "") is ParameterSource.COMMANDLINE
+        if is_given and one.name not in {"rerun", "wait", "as_json", "home", "store"}:
+            raise click.UsageError(f"{one.opts[0]} is for new runs; --rerun-failed asks for the same again. Omit one.")
+    with opened_and_swept(StorePlace(given["home"], given["store"])) as store:
+        batch_id = find_batch(store, given["rerun"])
+        at = reception_of(given, store, is_queued=True)
+        failed = failed_runs(store, batch_id)
+        again = [accept(repetition_of(run, store.sessions.find(run.session_id)), at) for run in failed]
+        _submit_together(store, again, given)
+
+
+def _submit_together(store: Store, accepted: Sequence[AcceptedRun], given: RunArguments) -> None:
+    """Queue the runs of a batch together, print its id, and wait if that is wanted."""
+    runs = [one.run for one in accepted]
+    batch_id = str(runs[0].batch_id)
+    with store.transaction():
+        enqueue(store, *accepted)
+    store.notify()
+    echo(f"ao: {counted(len(runs), 'run')} queued; follow: ao wait {batch_id}", err=True)
+    idle = waiting_in_vain(store.workers.living(), {run.profile or "" for run in runs})
+    if idle and not given["wait"]:  # which says so, too
+        echo(f"ao: {idle}", err=True)
+    if given["as_json"]:
+        ids = [{"run_id": run.run_id, "session_id": run.session_id, "status": "queued"} for run in runs]
+        print_document({"batch_id": batch_id, "runs": ids})
+    else:
+        echo(batch_id)
+    if given["wait"]:
+        wait_for_batch(store, batch_id)
 
 
 def _time_of(text: str) -> str | timedelta:
@@ -164,8 +230,12 @@ def _time_of(text: str) -> str | timedelta:
 
 
 def _check_given(ctx: click.Context, given: RunArguments) -> None:
+    if given["batch"] is not None and (given["session"] is not None or given["prompt"] == STDIN):
+        raise click.UsageError(
+            "--batch has a request in each line, with session_id or prompt; omit --session and -p -."
+        )
     if given["session"] is None:
-        if given["blueprint"] is None:
+        if given["blueprint"] is None and given["batch"] is None:
             raise click.UsageError("Missing BLUEPRINT; or use --session to continue a session.")
         return
     for name, shown in OF_A_NEW_SESSION.items():

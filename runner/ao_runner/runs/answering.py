@@ -152,6 +152,7 @@ def _continue_parked(store: Store, request: StoredRequest) -> str | None:
         not_before=None,
         ended_at=None,
         error_type=None,
+        succeeds=None if parked.batch_id is None else parked.run_id,
         input_responses=[{"request_id": one.request_id, **_response(one.answer or {})} for one in requests],
     )
     store.queue.add(run)

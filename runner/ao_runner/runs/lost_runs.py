@@ -15,19 +15,16 @@ from ao_protocol.events import (
     ExecutorIdentity,
     Failure,
     InputResolved,
-    InvalidEvent,
-    Result,
     RunStarted,
     Terminal,
     ToolFinished,
-    parse_event,
 )
 from ao_protocol.lifecycle import CALL_EVENTS, note_calls
 from ao_protocol.raw_events import events_of_types
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
-from ao_runner.runs.outcome import failed
+from ao_runner.runs.outcome import failed, terminal_in
 from ao_runner.runs.projection import project_end, project_lines
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Run, RunState, RunStatus, timestamp
@@ -204,7 +201,7 @@ def end_run(store: Store, run: Run, failure: Failure) -> None:
     events, last = store.events.of_session(run.session_id, run_id=run.run_id), None
     while some := list(islice(events, EVENTS_AT_ONCE)):
         summary, last = summary.after([event.line.encode() for event in some]), some[-1]
-    terminal = None if last is None else _terminal_of(last.line)
+    terminal = None if last is None else terminal_in(last.line)
     if terminal is None:
         terminal = failure
         ending = ending_behind(
@@ -238,14 +235,6 @@ def cancel_run(store: Store, run: Run) -> RunStatus | None:
     if status == "queued":
         end_run(store, run, _CANCELLED_IN_THE_QUEUE)
     return status
-
-
-def _terminal_of(line: str) -> Terminal | None:
-    try:
-        body = parse_event(line.encode()).body
-    except InvalidEvent:
-        return None
-    return body if isinstance(body, Result | Failure) else None
 
 
 def ending_behind(

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final, Literal, assert_never
 
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
-from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
+from ao_protocol.events import ErrorInfo, Failure, InvalidEvent, Result, Terminal, parse_event
 from ao_protocol.wire import JsonObject
 from ao_runner.profiles import Profile, ProfileLimits
 from ao_runner.store.records import RunStatus
@@ -209,6 +209,15 @@ def disagreement(terminal: Terminal, exit_code: int | None, cause: Cause | None)
     if cause in {Cause.DEADLINE, Cause.IDLE}:
         return None
     return f"the executor {_how_it_left(exit_code)}, but its terminal event means exit code {int(expected)}"
+
+
+def terminal_in(line: str) -> Terminal | None:
+    """Return the terminal event in a line; None if it is another one, or none."""
+    try:
+        body = parse_event(line.encode()).body
+    except InvalidEvent:
+        return None
+    return body if isinstance(body, Result | Failure) else None
 
 
 def exit_code_of(terminal: Terminal) -> ExitCode:

@@ -6,7 +6,8 @@ other executor the runner enforces the contract and asks the same session again 
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -79,6 +80,22 @@ def request_here(
     )
 
 
+@asynccontextmanager
+async def launching(
+    home: Path, owner: str, note: Callable[[str], object], containment: Containment
+) -> AsyncIterator[Launcher]:
+    """Yield the launcher of runs that no worker performs, after the remains of killed runners were cleaned up."""
+    if swept := sweep_left_behind(home, note):
+        note(f"cleaned up after a killed runner: {swept}")
+    if (home / WORKSPACES).is_dir():
+        from ao_runner.runs.workspace import sweep_workspaces
+
+        for sentence in await sweep_workspaces(home / WORKSPACES, os.environ):
+            note(sentence)
+    with own_cleanup_journal(home, owner, note) as cleanup, lifelines(containment) as lines:
+        yield ColdLauncher(lines, cleanup)
+
+
 async def perform_single_run(
     request: RunRequest, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
 ) -> Terminal:
@@ -87,15 +104,8 @@ async def perform_single_run(
     Raises:
         SessionBusy: The session has an unfinished run.
     """
-    if swept := sweep_left_behind(home, journal.note):
-        journal.note(f"cleaned up after a killed runner: {swept}")
-    if (home / WORKSPACES).is_dir():
-        from ao_runner.runs.workspace import sweep_workspaces
-
-        for sentence in await sweep_workspaces(home / WORKSPACES, request.environ):
-            journal.note(sentence)
-    with own_cleanup_journal(home, journal.owner, journal.note) as cleanup, lifelines(containment) as lines:
-        return await perform_run(request, journal, stops, ColdLauncher(lines, cleanup))
+    async with launching(home, journal.owner, journal.note, containment) as launcher:
+        return await perform_run(request, journal, stops, launcher)
 
 
 async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests, launcher: Launcher) -> Terminal:

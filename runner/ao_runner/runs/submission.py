@@ -34,7 +34,7 @@ from ao_protocol.inputs import PROMPT_SCHEMA, ParametersInvalid, check_against
 from ao_protocol.json_path import below
 from ao_protocol.wire import JsonObject, Name, problems_of
 from ao_protocol.written import check_interoperable, check_name
-from ao_runner.blueprints.loading import LoadedBlueprint, understand_blueprint
+from ao_runner.blueprints.loading import LoadedBlueprint
 from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.discovery import Executor, ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
@@ -42,12 +42,12 @@ from ao_runner.profiles import Duration, InvalidProfile, ProfileNotFound, load_p
 from ao_runner.runs.attaching import problems_of_attachments
 from ao_runner.store.records import OPEN_STATUSES, Run, RunTerms, Session, check_tag, timestamp
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import RowDamaged
+from ao_runner.store.store_errors import BATCH, RowDamaged
 
 DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
 """The default executor for each type of agent."""
 MAX_SHOWN_CHARACTERS: Final = 200
-_TERMS: Final = [one.name for one in fields(RunTerms)]
+TERMS: Final = [one.name for one in fields(RunTerms)]
 
 
 class AskedInJson(BaseModel):
@@ -96,6 +96,10 @@ class NewRun(RunTerms):
     """Whether the answer is free text, although the agent has a default schema."""
     keep_rejected: bool = True
     """Whether answers that do not fit are stored with the run."""
+    batch_id: str | None = None
+    """The batch that the run belongs to, if any."""
+    succeeds: str | None = None
+    """The run that this one repeats, if any."""
     is_simulated: bool = False
     """Whether a script answers that the place of the request plays itself."""
 
@@ -116,6 +120,10 @@ class Reception:
     """The store of sessions and named schemas; None for a place that has neither."""
     is_queued: bool = True
     """Whether runs are queued, so that parameters that do not fit are refused here; otherwise the run itself does."""
+    batch_id: str | None = None
+    """The batch of its runs, if they are no repetitions."""
+    executors: dict[str, Executor] = field(default_factory=dict)
+    """The executors that are known, by profile: a batch looks for each one once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,20 +136,25 @@ class AcceptedRun:
     attempts: int | None = None
     """The maximum number of answers; None without a contract, or if the agent is not asked again."""
 
-    def enqueue(self, store: Store) -> None:
-        """Queue the run, as a step of a transaction.
 
-        Raises:
-            ConstraintBroken: The session exists.
-            SessionUnknown: The session was deleted meanwhile.
-        """
-        if self.is_new_session:
-            store.sessions.add(self.session)
-        elif self.run.parent_session_id is not None:
-            store.sessions.set_parent(self.run.session_id, self.run.parent_session_id)
+def enqueue(store: Store, *accepted: AcceptedRun) -> None:
+    """Queue runs, all or none of them, as a step of a transaction.
+
+    Raises:
+        ConstraintBroken: A session exists.
+        SessionUnknown: A session was deleted meanwhile.
+        RepeatedBefore: One of them is to take the place of a run of its batch which another one has taken.
+    """
+    if repeated := [one.run.succeeds for one in accepted if one.run.succeeds and one.run.batch_id]:
+        store.runs.check_unrepeated(repeated)
+    store.sessions.add(*(one.session for one in accepted if one.is_new_session))
+    for run in [one.run for one in accepted if not one.is_new_session]:
+        if run.parent_session_id is None:
+            store.sessions.resolve(run.session_id)
         else:
-            store.sessions.resolve(self.run.session_id)
-        store.queue.add(replace(self.run, started_at=timestamp(store.now())))
+            store.sessions.set_parent(run.session_id, run.parent_session_id)
+    now = timestamp(store.now())
+    store.queue.add(*(replace(one.run, started_at=now) for one in accepted))
 
 
 class RefusalReason(StrEnum):
@@ -192,6 +205,11 @@ def new_session_id() -> str:
     return f"ses_{secrets.token_hex(8)}"
 
 
+def new_batch_id() -> str:
+    """Return a unique id of a batch."""
+    return f"{BATCH}{secrets.token_hex(8)}"
+
+
 def accept(asked: NewRun, at: Reception) -> AcceptedRun:
     """Check a request, and return the session and the run that it becomes. Nothing is written.
 
@@ -228,7 +246,9 @@ def accept(asked: NewRun, at: Reception) -> AcceptedRun:
         started_at=timestamp(),
         status="queued" if at.is_queued else "running",
         contract=record,
-        **{name: getattr(asked, name) for name in _TERMS if name != "profile"},
+        batch_id=asked.batch_id or at.batch_id,
+        succeeds=asked.succeeds,
+        **{name: getattr(asked, name) for name in TERMS if name != "profile"},
         profile=asked.profile or session.profile or session.executor_path,
     )
     _check_size(session, run)
@@ -314,10 +334,12 @@ def _new_session(asked: NewRun, loaded: LoadedBlueprint, at: Reception) -> Sessi
 
 def _executor_of(profile: str, at: Reception) -> Executor:
     """Return the executor of a profile; a profile that this host does not have belongs to workers elsewhere."""
-    try:
-        return locate_executor(load_profile(profile, at.home, at.environ).executor)
-    except (ProfileNotFound, InvalidProfile, ExecutorNotFound):
-        return Executor(profile, Path(profile))
+    if profile not in at.executors:
+        try:
+            at.executors[profile] = locate_executor(load_profile(profile, at.home, at.environ).executor)
+        except (ProfileNotFound, InvalidProfile, ExecutorNotFound):
+            at.executors[profile] = Executor(profile, Path(profile))
+    return at.executors[profile]
 
 
 def _with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:
@@ -462,36 +484,6 @@ def _check_size(session: Session, run: Run) -> None:
     if size > MAX_INVOCATION_BYTES:
         most = f"{MAX_INVOCATION_BYTES} are the most; put large texts into files, and attach large files by their path"
         raise RunRefused(RefusalReason.TOO_LARGE, f"the invocation of the run would have {size} bytes, and {most}")
-
-
-def repetition_of(run: Run, session: Session) -> NewRun:
-    """Return the request that asks the same as a stored run: in a new session if it began one.
-
-    Its time, `not_before`, is over, and does not return.
-
-    Raises:
-        RunRefused: It continued a parked run by answers, which count once.
-    """
-    if run.input_responses is not None:
-        message = f"run {run.run_id} gave a parked run its answers, which count once; resume its session with a prompt"
-        raise RunRefused(RefusalReason.CANNOT_RESUME, message)
-    record = run.contract or {}
-    schema, name, options = record.get("schema"), record.get("schema_name"), record.get("options")
-    is_new, source = run.mode == "start", record.get("source")
-    is_callers = source in {SchemaSource.INLINE, SchemaSource.NAMED}
-    return NewRun(
-        parameters=run.parameters,
-        blueprint=understand_blueprint(Path(session.agent_name), session.blueprint) if is_new else None,
-        session_id=None if is_new else run.session_id,
-        project_dir=session.project_dir if is_new else None,
-        executor_config=session.executor_config if is_new else {},
-        output_schema=schema if is_callers and name is None and isinstance(schema, dict) else None,
-        output_schema_name=str(name) if is_callers and name is not None else None,
-        output_schema_options=options if isinstance(options, dict) else {},
-        no_schema=source == NO_CONTRACT["source"],
-        keep_rejected=record.get("keep_rejected") is not False,
-        **{name: getattr(run, name) for name in _TERMS if name != "not_before"},
-    )
 
 
 def shown(name: str) -> str:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Literal, Protocol, Self
+from typing import ClassVar, Final, Literal, Protocol, Self
 
 from ao_runner.store.columns import Record, Row, Stored
 from ao_runner.store.ownership import Wakeup
 from ao_runner.store.store_errors import Damage, RowDamaged
+
+ROWS_AT_ONCE: Final = 100
+"""Maximum number of rows in one statement, whose values both engines limit: SQLite to 32,766."""
 
 
 class ConstraintBroken(Exception):
@@ -93,10 +96,13 @@ class Engine(Protocol):
             ConstraintBroken: A rule of the tables forbids the change.
         """
 
-    def insert(self, table: str, values: Mapping[str, object]) -> None:
-        """Insert one row, of values by column; see `write`."""
-        marks = ", ".join("?" * len(values))
-        self.write(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))  # noqa: S608
+    def insert(self, table: str, *rows: Mapping[str, object]) -> None:
+        """Insert rows in their order, each of values by the same columns; see `write`."""
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            some = rows[first : first + ROWS_AT_ONCE]
+            marks = ", ".join([f"({', '.join('?' * len(some[0]))})"] * len(some))
+            values = [value for row in some for value in row.values()]
+            self.write(f"INSERT INTO {table} ({', '.join(some[0])}) VALUES {marks}", values)  # noqa: S608  # own names
 
     def copy(self, table: str, columns: Sequence[str], new: Mapping[str, object], of: tuple[str, str]) -> None:
         """Insert a copy of the row with a key, given as column and value: some columns of it, and new values."""

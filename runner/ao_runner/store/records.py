@@ -121,6 +121,10 @@ class Run(RunTerms):
     """The output contract that the caller requires; its `schema_name` is the name of a named schema."""
     input_responses: list[JsonValue] | None = field(default=None, metadata=COPIED | VALUE)
     """The answers with which a resume continues a parked run (SPEC 8.3)."""
+    batch_id: str | None = field(default=None, metadata=COPIED)
+    """The batch that it was submitted with, and that a run belongs to which repeats it."""
+    succeeds: str | None = None
+    """The run that this one repeats: it ended at a usage limit, or has failed, or somebody has run it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +209,6 @@ class RunState:
     last_seq: int
     host: str | None = None
     """The host of its session."""
-    succeeds: str | None = None
-    """The run that this one repeats: it ended at a usage limit, or somebody has run it again from a page."""
     agent_name: str = ""
     number: int = 0
     """Increases with each run of the store."""
@@ -218,7 +220,9 @@ class RunFilter:
 
     statuses: tuple[RunStatus, ...] = ()
     agent: str | None = None
-    equal: Mapping[Literal["profile", "session_id", "parent_session_id", "run_id"], str] = field(default_factory=dict)
+    equal: Mapping[Literal["profile", "session_id", "parent_session_id", "run_id", "batch_id"], str] = field(
+        default_factory=dict
+    )
     labels: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
     """Part of the parameters, or of the end of one of the newest runs, in any case of letters."""

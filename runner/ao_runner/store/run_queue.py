@@ -30,10 +30,10 @@ class RunQueue(Part):
     _limits: LimitTable
     _workers: WorkerTable
 
-    def add(self, run: Run) -> None:
-        """Append a run to the queue. Its events belong to this week, whose partition no worker may have created."""
+    def add(self, *runs: Run) -> None:
+        """Append runs to the queue. Their events belong to this week, whose partition no worker may have created."""
         self._db.keep_partitions()
-        self._runs.insert(run, RUN.values(run) | _NEW | {"queued_at": run.started_at})
+        self._runs.insert(*((run, _NEW | {"queued_at": run.started_at}) for run in runs))
 
     def claim(self, offer: Offer, slots: int, on_damaged: Callable[[RowDamaged, Row], None]) -> list[ClaimedRun]:
         """Claim at most `slots` runs that suit an offer, as a step of a transaction.

@@ -1,7 +1,8 @@
 """The runs of a store: begun, searched and ended, whoever performs them."""
 
 import json
-from collections.abc import Mapping
+import operator
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from ao_runner.store.store_errors import (
     BEHIND,
     NotHeld,
     OfAnotherSession,
+    RepeatedBefore,
     RowConflict,
     RowDamaged,
     SessionBusy,
@@ -36,10 +38,12 @@ class RunTable(Part):
 
     _sessions: SessionTable
 
-    def insert(self, run: Run, values: Mapping[str, object]) -> None:
-        """Store a new run, whose columns have the values."""
-        own = dict.fromkeys(self._db.own_run_columns, (run.contract or {}).get("schema_name"))
-        self._db.insert("runs", {**values, **own})
+    def insert(self, *rows: tuple[Run, dict[str, object]]) -> None:
+        """Store new runs, each with the columns that have other values than the run says, or that it does not have."""
+        own = self._db.own_run_columns
+        names = [dict.fromkeys(own, (run.contract or {}).get("schema_name")) for run, _ in rows]
+        values = [RUN.values(run) | others for run, others in rows]
+        self._db.insert("runs", *map(operator.or_, values, names))
 
     def begin(self, run: Run, owner: str, new_session: Session | None = None) -> None:
         """Store a new run that `owner` performs, together with the session that it begins, if any.
@@ -53,7 +57,7 @@ class RunTable(Part):
             with self._db.transaction():
                 if new_session is not None:
                     self._sessions.add(new_session)
-                self.insert(run, RUN.values(run) | {"owner": owner, "announced": 0})
+                self.insert((run, {"owner": owner, "announced": 0}))
         except ConstraintBroken as error:
             if error.kind == "reference":
                 raise SessionUnknown(run.session_id) from error
@@ -231,14 +235,48 @@ class RunTable(Part):
             raise SessionUnknown(run_id)
         return found
 
+    def find_batches(self, wanted: str) -> list[str]:
+        """Return the batch with an id, else those whose ids have that beginning; for `last` the newest one."""
+        if wanted == LAST:
+            rows = self._db.fetch("SELECT batch_id FROM runs WHERE batch_id IS NOT NULL ORDER BY rowid DESC LIMIT 1")
+        else:
+            rows = self._db.fetch("SELECT batch_id FROM runs WHERE batch_id = ? LIMIT 1", (wanted,)) or self._db.fetch(
+                "SELECT DISTINCT batch_id FROM runs WHERE batch_id IS NOT NULL AND substr(batch_id, 1, ?) = ?",
+                (len(wanted), wanted),
+            )
+        return [batch_id for (batch_id,) in rows]
+
+    def count_batch(self, batch_id: str) -> dict[RunStatus, int]:
+        """Return the number of runs of a batch by status, without those that another run repeats."""
+        condition = f"batch_id = ? AND {ONLY['unrepeated']}"
+        rows = self._db.fetch(f"SELECT status, count(*) FROM runs WHERE {condition} GROUP BY status", (batch_id,))  # noqa: S608  # own
+        return {status: int(count) for status, count in rows}
+
+    def failed_in_batch(self, batch_id: str) -> list[RunState]:
+        """Return the failed runs of a batch that no other run repeats, whole.
+
+        Raises:
+            RowDamaged: One of them is damaged.
+        """
+        condition = f"batch_id = ? AND status = 'failed' AND {ONLY['unrepeated']}"
+        return self.select(condition, batch_id, is_strict=True)
+
+    def repeated(self) -> set[str]:
+        """Return the runs that others repeat."""
+        return {run_id for (run_id,) in self._db.fetch("SELECT succeeds FROM runs WHERE succeeds IS NOT NULL")}
+
+    def check_unrepeated(self, run_ids: Collection[str]) -> None:
+        """Lock runs, as a step of a transaction, and raise `RepeatedBefore` if another run repeats one."""
+        wanted = (self._db.listed(run_ids),)
+        self._db.fetch(f"SELECT 1 FROM runs WHERE run_id {self._db.among_sql}{self._db.lock_sql}", wanted)  # noqa: S608  # own
+        rows = self._db.fetch(f"SELECT succeeds, run_id FROM runs WHERE succeeds {self._db.among_sql}", wanted)  # noqa: S608  # own
+        if rows:
+            raise RepeatedBefore(*rows[0])
+
     def find_successor(self, run_id: str) -> str | None:
         """Return the run that repeats one: after a usage limit, or because somebody has run it again from a page."""
         rows = self._db.fetch("SELECT run_id FROM runs WHERE succeeds = ?", (run_id,))
         return rows[0][0] if rows else None
-
-    def note_repetition(self, run_id: str, of_run_id: str) -> None:
-        """Store that a run repeats another one, which has ended, in the column for copies after a usage limit."""
-        self._db.write("UPDATE runs SET succeeds = ? WHERE run_id = ?", (of_run_id, run_id))
 
     def check_held(self, run_id: str, attempt: int, owner: str | None = None, *, or_ended: bool = False) -> None:
         """Raise `NotHeld` unless a run is running with an attempt, of an owner if one is given; and lock its row."""

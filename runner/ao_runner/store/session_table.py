@@ -27,9 +27,9 @@ class SessionTable(Part):
 
     _deliveries: DeliveryTable
 
-    def add(self, session: Session) -> None:
-        """Store a new session."""
-        self._db.insert("sessions", SESSION.values(session) | {"agent_name": session.agent_name})
+    def add(self, *sessions: Session) -> None:
+        """Store new sessions."""
+        self._db.insert("sessions", *(SESSION.values(one) | {"agent_name": one.agent_name} for one in sessions))
 
     def exists(self, session_id: str) -> bool:
         """Return whether a session has exactly this id."""

@@ -9,6 +9,8 @@ from typing import ClassVar, Final
 from ao_runner.errors import RunnerError
 
 BEHIND: Final = "Probably it failed over to a replica that was behind: make that one synchronous"
+BATCH: Final = "bat_"
+"""The beginning of the ids of batches."""
 
 
 @dataclass(eq=False)
@@ -46,7 +48,25 @@ class SessionUnknown(RunnerError):
     def __str__(self) -> str:
         if self.candidates:
             return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates)}; give more of the id"
+        if self.wanted.startswith(BATCH):
+            return f"{self.wanted!r} names a batch; show it with `ao results`, `ao wait` or `ao runs --batch`"
         return f"there is no session or run {self.wanted!r}; `ao sessions` and `ao runs` list them"
+
+
+@dataclass(eq=False)
+class BatchUnknown(RunnerError):
+    """No batch, or more than one, matches an id."""
+
+    wanted: str
+    candidates: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        if self.candidates:
+            return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates[:5])}; give more of the id"
+        known = (
+            "`ao submit --batch` prints its id, `last` is the newest one, and `ao events RUN --follow` follows a run"
+        )
+        return f"there is no batch {self.wanted!r}; {known}"
 
 
 @dataclass(eq=False)
@@ -118,6 +138,16 @@ NEWER: Final = (
     "a newer version of ao made its layout {layout}, and this version knows layouts up to {known}: install the newer"
     " version on this host"
 )
+
+
+@dataclass(eq=False)
+class RepeatedBefore(RowConflict):
+    """Another run has taken the place of a run of a batch."""
+
+    run_id: str
+
+    def __str__(self) -> str:
+        return f"run {self.what} was run again before, as {self.run_id}"
 
 
 @dataclass(eq=False)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -16,7 +17,7 @@ from ao_protocol.written import NotInteroperable
 from ao_runner.durations import FORMS, seconds_from
 from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
-from ao_runner.runs.submission import AcceptedRun, NewRun
+from ao_runner.runs.submission import AcceptedRun, NewRun, enqueue, new_batch_id
 from ao_runner.runs.waiting import reasons_to_wait
 from ao_runner.store.brief_fields import brief, without_data
 from ao_runner.store.engine import ConstraintBroken
@@ -37,7 +38,7 @@ from ao_server.shapes import (
     shown_run,
     terminal_of,
 )
-from ao_server.submission import RunBody, ServerSettings, accepted, digest_of
+from ao_server.submission import RunBody, ServerSettings, accepted, digest_of, reception
 
 routes = APIRouter(prefix="/runs", tags=["Runs"])
 RunId = Annotated[str, Path(max_length=MAX_IDENTIFIER_CHARACTERS), Segment]
@@ -74,7 +75,8 @@ async def create_runs(
     context: Context, response: Response, batch: Batch, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
     """Add several runs to the queue, or none if one of them is refused."""
-    return {"runs": await submitted(context, batch.runs, idempotency_key, response, is_batch=True)}
+    runs = await submitted(context, batch.runs, idempotency_key, response, is_batch=True)
+    return {"batch_id": runs[0].get("batch_id"), "runs": runs}
 
 
 async def submitted(
@@ -95,11 +97,11 @@ async def submitted(
     def queue(store: Store, checked: Sequence[AcceptedRun]) -> list[JsonObject]:
         if (known := _answer_to(store, key, digest)) is not None:
             return known
-        for one in checked:
-            one.enqueue(store)
-        runs: list[JsonObject] = [
-            {"run_id": one.run.run_id, "session_id": one.run.session_id, "status": "pending"} for one in checked
-        ]
+        enqueue(store, *checked)
+        runs: list[JsonObject] = []
+        for run in (one.run for one in checked):
+            ids: JsonObject = {"run_id": run.run_id, "session_id": run.session_id, "status": "pending"}
+            runs.append(ids if run.batch_id is None else {**ids, "batch_id": run.batch_id})
         if key is not None:
             store.answers.put(key, digest, {"runs": list(runs)})
         return runs
@@ -123,9 +125,10 @@ def _checked(
     store: Store, wanted: Sequence[RunBody | NewRun], settings: ServerSettings, *, is_batch: bool
 ) -> list[AcceptedRun]:
     found = []
+    at = replace(reception(store, settings), batch_id=new_batch_id() if is_batch else None)
     for number, run in enumerate(wanted):
         try:
-            found.append(accepted(store, run, settings))
+            found.append(accepted(store, run, settings, at))
         except (HTTPException, RunnerError, NotInteroperable) as error:
             if not is_batch:
                 raise
@@ -151,6 +154,7 @@ class RunQuery(BaseModel):
     profile: str | None = None
     session_id: str | None = None
     parent_session_id: str | None = None
+    batch_id: str | None = None
     label: list[Annotated[str, Field(pattern="^[^=]+=")]] = Field([], description="A label, `name=text`; repeatable.")
     text: str | None = Field(None, description="Part of the parameters, in any case.")
     before: int | None = Field(None, ge=0, le=2**62, description="`next_before` of the page before.")
@@ -160,7 +164,8 @@ class RunQuery(BaseModel):
     def filter(self) -> RunFilter:
         """The same for the store."""
         names: dict[Any, str | None] = {
-            "profile": self.profile, "session_id": self.session_id, "parent_session_id": self.parent_session_id
+            "profile": self.profile, "session_id": self.session_id, "parent_session_id": self.parent_session_id,
+            "batch_id": self.batch_id,
         }  # fmt: skip
         return RunFilter(
             statuses=() if self.status is None else (STORED[self.status],),

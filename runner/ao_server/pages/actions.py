@@ -12,6 +12,7 @@ from ao_protocol.wire import problems_of
 from ao_runner.runs.submission import NewRun
 from ao_runner.store.records import OPEN_STATUSES
 from ao_runner.store.store import Store
+from ao_server.api.batches import BatchId, repeated_failed
 from ao_server.api.limits import MAX_NAME, pause_profile, resume_profile
 from ao_server.api.run_calls import RunId, found_run, stopped, submitted
 from ao_server.api.sessions import SessionId
@@ -38,6 +39,13 @@ async def cancel(context: Context, run_id: RunId, back: Back = "") -> RedirectRe
 async def run_again(context: Context, run_id: RunId) -> RedirectResponse:
     """Add a new run that asks the same, and show it."""
     return _see(f"/ui/runs/{await _repeated(context, run_id)}")
+
+
+@routes.post("/ui/batches/{batch_id}/rerun")
+async def rerun_failed(context: Context, batch_id: BatchId) -> RedirectResponse:
+    """Add the failed runs of a batch again, and show the batch."""
+    await repeated_failed(context, batch_id)
+    return _see(f"/ui/runs?batch={quote(batch_id)}")
 
 
 @routes.post("/ui/runs/actions")
@@ -100,9 +108,7 @@ async def _repeated(context: ServerContext, run_id: str) -> str:
         return repeated(store, run_id, context.settings)
 
     added = await submitted(context, [await context.access.read(find)])
-    new_id = str(added[0]["run_id"])
-    await context.access.write(lambda store: store.runs.note_repetition(new_id, run_id))
-    return new_id
+    return str(added[0]["run_id"])
 
 
 def _see(address: str) -> RedirectResponse:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 from urllib.parse import urlencode
 
 from fastapi import Depends, Request
@@ -25,6 +25,7 @@ class ListFilter:
     text: str = ""
     label: str = ""
     """A label as `name=text`."""
+    batch: str = ""
     before: int | None = None
 
     @property
@@ -48,25 +49,26 @@ class ListFilter:
 
     def of_store(self, *, only_last: bool = False) -> RunFilter:
         """Return the same for the store, with room for one run more than a page has."""
+        equal: dict[Any, str] = {"profile": self.profile, "batch_id": self.batch}
         return RunFilter(
             statuses=(STATUS_NAMES[self.status],) if self.status else (),
             agent=self.agent or None,
-            equal={"profile": self.profile} if self.profile else {},
+            equal={name: value for name, value in equal.items() if value},
             labels=dict([self.label.partition("=")[::2]]) if self.label else {},
             text=self.text or None,
             before=self.before,
             limit=ROWS + 1,
-            only=("last",) if only_last else (),
+            only=(*(("last",) if only_last else ()), *(("unrepeated",) if self.batch else ())),
         )
 
 
 def _filter_of(request: Request) -> ListFilter:
     query = request.query_params
     status, before = query.get("status", ""), query.get("before", "")
-    names = ("agent", "profile", "text", "label")
-    agent, profile, text, label = (query.get(name, "").strip()[:MAX_CHARACTERS] for name in names)
+    names = ("agent", "profile", "text", "label", "batch")
+    agent, profile, text, label, batch = (query.get(name, "").strip()[:MAX_CHARACTERS] for name in names)
     number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
-    return ListFilter(status if status in STATUS_NAMES else "", agent, profile, text, label, number)
+    return ListFilter(status if status in STATUS_NAMES else "", agent, profile, text, label, batch, number)
 
 
 Filter = Annotated[ListFilter, Depends(_filter_of)]

@@ -53,7 +53,7 @@ async def stream_sessions(request: Request, context: Context, wanted: Filter) ->
 
 
 def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:
-    counts = store.figures.count_by_status()
+    counts = store.runs.count_batch(wanted.batch) if wanted.batch else store.figures.count_by_status()
     return {
         **_listed(store, wanted),
         "counts": {name: counts.get(stored, 0) for name, stored in STATUS_NAMES.items()},

@@ -1,9 +1,10 @@
 """The doors of this host: commands, and `Agent` of Python."""
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from ao_runner.agents import Agent, Attachment
 from tests.process.doors.playing import (
@@ -19,7 +20,7 @@ from tests.process.doors.playing import (
     Ask,
     Door,
 )
-from tests.process.doors.spelling import Files, arguments_of, placed
+from tests.process.doors.spelling import MEMBERS, Files, arguments_of, placed
 from tests.process.doors.table import COMMON
 from tests.process.runner.cli.calling import Ao
 
@@ -71,6 +72,35 @@ class SubmitFurther(Command):
     session_option = ("--session",)
     not_played = NO_BYTES
     lacks = {**NO_ASKING_SESSION, **OWN_IDS, **OF_A_SESSION}
+
+
+class SubmitBatch(Command):
+    """A line of the file of `ao submit --batch`."""
+
+    lacks = {
+        **NO_ASKING_SESSION,
+        **OWN_IDS,
+        "model_script": "an option of the command line, for all lines",
+    }
+    not_played = NO_AGENT_OF_A_COMMAND
+    names = {**MEMBERS, "agent": "nobody.json"}
+
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Ask]:
+        ao = Ao(folder / "work")
+
+        def ask(asked: Mapping[str, Any]) -> str | None:
+            line = {SPELLED.get(name, name): placed(value, folder) for name, value in asked.items()}
+            if "agent" in asked:
+                line["blueprint"] = f"{line.pop('agent')}.json"
+            home = str(folder / "home")
+            called = ao("submit", "--batch", "-", stdin=f"{json.dumps(line)}\n", AO_HOME=home)
+            return None if called.exit_code == 0 else called.stderr + called.stdout
+
+        yield ask
+
+
+SPELLED: Final = {"session": "session_id", "requeue": "requeue_at_reset"}
 
 
 class Python(Door):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from tests.process.doors.command_doors import Python, Resume, Run, Submit, SubmitFurther
+from tests.process.doors.command_doors import Python, Resume, Run, Submit, SubmitBatch, SubmitFurther
 from tests.process.doors.playing import Door
 from tests.process.doors.server_doors import Api, Batch, Dialog, Mcp, ResumePage
 from tests.process.doors.worker_doors import Foreign, Leased, Pipe
@@ -13,6 +13,7 @@ DOORS: Final[Mapping[str, Door]] = {
     "resume": Resume(),
     "submit": Submit(),
     "submit_session": SubmitFurther(),
+    "submit_batch": SubmitBatch(),
     "api": Api(),
     "batch": Batch(),
     "dialog": Dialog(),

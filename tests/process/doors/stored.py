@@ -58,6 +58,7 @@ NOT_COMPARED: Final = {
     "executor_path": "a worker finds the executor of the profile again",
     "announced": "of the end",
     "succeeds": "of a copy",
+    "batch_id": "an id",
 }
 """The columns of both tables that no request sets, with the reason."""
 _JSON: Final = {

@@ -21,6 +21,8 @@ BESIDE: Final = {
     "executor": "a door without profiles names the executor itself",
     "executor_session_id": "a session that another coordinator keeps",
     "created_at": "a session that another coordinator keeps",
+    "batch_id": "of a batch, whose runs are asked for together",
+    "succeeds": "of a copy",
     "is_simulated": "a door that plays the script itself stores none",
 }
 """The fields of `NewRun` that nobody asks for, with the reason."""

@@ -15,11 +15,12 @@ RUN = Run(
     {"schema_name": "order"}, [{"request_id": "r"}], profile="careful", timeout_seconds=7.5, metadata={"case": 1},
     labels={"team": "docs"}, attachments=({"name": "a", "media_type": "text/plain", "data": "YQ=="},),
     model_script="{}", requires=("gpu",), priority=3, not_before="2026-01-04T00:00:00Z",
-    requeue=True, parent_session_id="ses_0", execution_mode="async_poll",
+    requeue=True, parent_session_id="ses_0", execution_mode="async_poll", batch_id="bat_1",
+    succeeds="run_0",
 )  # fmt: skip
 NEW_IN_A_COPY = {
     Session: {"session_id", "created_at", "executor_session_id", "host"},
-    Run: {"run_id", "session_id", "started_at", "status", "ended_at", "error_type", "not_before"},
+    Run: {"run_id", "session_id", "started_at", "status", "ended_at", "error_type", "not_before", "succeeds"},
 }
 
 
@@ -54,7 +55,7 @@ def test_a_copy_takes_over_every_field_that_is_not_new_in_it(place: StorePlace) 
             assert {name: getattr(original, name) for name in names} == {name: getattr(copied, name) for name in names}
         assert copy == replace(
             RUN, run_id="run_2", session_id="ses_2", mode="start", started_at="2026-02-01T00:00:00.000Z", ended_at=None,
-            error_type=None, not_before="2999-01-01T00:00:00.000Z",
+            error_type=None, not_before="2999-01-01T00:00:00.000Z", succeeds="run_1",
         )  # fmt: skip
         assert session.executor_session_id is session.host is None
         ((name,),) = store.fetch("SELECT schema_name FROM runs WHERE run_id = 'run_2'")

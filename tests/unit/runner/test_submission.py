@@ -11,6 +11,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import LoadedBlueprint, understand_blueprint
 from ao_runner.discovery import Executor
 from ao_runner.runs.acceptance import demand_on
+from ao_runner.runs.repetition import repetition_of
 from ao_runner.runs.submission import (
     NewRun,
     Reception,
@@ -18,7 +19,6 @@ from ao_runner.runs.submission import (
     RunRefused,
     accept,
     blueprint_of,
-    repetition_of,
 )
 from ao_runner.store.records import RunTerms, Session
 

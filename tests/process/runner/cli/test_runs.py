@@ -60,6 +60,8 @@ def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
         "error_type",
         "contract",
         "input_responses",
+        "batch_id",
+        "succeeds",
         "agent_name",
         "waits",
         "attempt",
@@ -69,7 +71,6 @@ def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
         "stop_wanted",
         "last_seq",
         "host",
-        "succeeds",
     ]
 
 
