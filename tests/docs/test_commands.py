@@ -52,6 +52,7 @@ NOT_RUN: Final = {
     "--executor codex": "its key; tests/real_cli/codex runs it",
     "map(.last_seq)": "runs of the reader's",
     "ses_4c5ab0": "a session of the reader's",
+    "bat_4c5ab0": "a batch of the reader's",
 }
 """What is not run here, by a part of the command, and what it would need."""
 

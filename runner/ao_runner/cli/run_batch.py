@@ -14,7 +14,7 @@ import click
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.batch_file import BatchFile
-from ao_runner.cli.batches import print_rows, show_end, told
+from ao_runner.cli.batch_results import print_rows, show_end, told
 from ao_runner.cli.new_run import STDIN
 from ao_runner.cli.options import RunArguments
 from ao_runner.cli.printing import echo, print_document, show_counter

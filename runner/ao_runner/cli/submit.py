@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from ao_protocol.events import Failure, InvalidEvent, Result, Terminal, parse_event
 from ao_runner.blueprints.loading import load_blueprint
 from ao_runner.cli.batch_file import BatchFile
-from ao_runner.cli.batches import wait_for_batch
+from ao_runner.cli.batch_results import wait_for_batch
 from ao_runner.cli.new_run import (
     STDIN,
     accepted_from,

@@ -99,17 +99,24 @@ def worst_exit_code(store: Store, batch_id: str) -> int:
 
 
 class NothingToRepeat(RunnerError):
-    """A batch has no failed run."""
+    """A batch has no failed run that can run again."""
 
 
 def failed_runs(store: Store, batch_id: str) -> list[Run]:
     """Return the failed runs of a batch that can run again: no other one repeats them, and they wait for no person.
 
     Raises:
-        NothingToRepeat: There is none.
+        NothingToRepeat: There is none, or a real model would answer in place of a script.
     """
     parked = {one.run_id for one in store.inputs.waiting()}
     runs = [state.run for state in store.runs.failed_in_batch(batch_id) if state.run.run_id not in parked]
     if not runs:
         raise NothingToRepeat(f"no run of {batch_id} has failed; nothing was submitted")
+    sessions = store.sessions.by_id({run.session_id for run in runs})
+    for run in runs:
+        if run.model_script is None and run.session_id in sessions and sessions[run.session_id].is_simulated:
+            advice = "submit the batch again with `ao submit --batch FILE --model-script SCRIPT`"
+            raise NothingToRepeat(
+                f"{run.run_id} had a model script, which is not stored, in place of a model; {advice}"
+            )
     return runs

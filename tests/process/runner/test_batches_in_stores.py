@@ -1,11 +1,12 @@
 """Batches in both stores: stored together or not at all, in their order; and what counts of them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ao_runner.blueprints.loading import understand_blueprint
-from ao_runner.runs.batches import failed_runs, find_batch, runs_of_batch
+from ao_runner.runs.batches import NothingToRepeat, failed_runs, find_batch, runs_of_batch
 from ao_runner.runs.repetition import repetition_of
 from ao_runner.runs.submission import AcceptedRun, NewRun, Reception, accept, enqueue
 from ao_runner.store.engine import ConstraintBroken
@@ -19,9 +20,10 @@ COUNT = 205
 """More than two statements insert."""
 
 
-def batch_of(count: int, batch_id: str) -> list[AcceptedRun]:
+def batch_of(count: int, batch_id: str, **terms: Any) -> list[AcceptedRun]:
     at = Reception({}, Path("/nowhere"), "/project", batch_id=batch_id)
-    return [accept(NewRun(parameters={"prompt": str(n)}, blueprint=BLUEPRINT, profile="x"), at) for n in range(count)]
+    asked = [NewRun(parameters={"prompt": str(n)}, blueprint=BLUEPRINT, profile="x", **terms) for n in range(count)]
+    return [accept(one, at) for one in asked]
 
 
 def fail(store: Store, run_id: str) -> None:
@@ -69,3 +71,12 @@ def test_a_repetition_takes_the_place_of_a_failed_run_once(place: StorePlace) ->
         assert [find_batch(store, wanted) for wanted in ("bat_1", "last")] == ["bat_1", "bat_1"]
         with pytest.raises(BatchUnknown, match="ambiguous"):
             find_batch(store, "bat_")
+
+
+def test_no_real_model_takes_the_place_of_a_script(place: StorePlace) -> None:
+    (accepted,) = batch_of(1, "bat_1", is_simulated=True)
+    with place.open() as store:
+        enqueue(store, accepted)
+        fail(store, accepted.run.run_id)
+        with pytest.raises(NothingToRepeat, match="had a model script, which is not stored"):
+            failed_runs(store, "bat_1")
