@@ -306,7 +306,7 @@ async def test_a_run_that_nobody_claimed_fails_when_the_worker_leaves() -> None:
             server.state.enqueue("run_1", "ses_1")
             await watched.wait()
         (end,) = server.state.runs["run_1"]["said"]
-        assert end["failed"]["error"].startswith("attempt_lost: the worker returned the run")
+        assert end["failed"]["error"].startswith("attempt_lost: the worker had to exit before it could begin")
 
 
 async def test_a_worker_that_is_deregistered_drains_and_scripts_are_none_of_its_business() -> None:
