@@ -224,7 +224,7 @@ class HttpCoordinator(Coordinator):
     async def _fail(self, run_id: str, error: str) -> None:
         """Report a run that never began as failed. If the server refuses that, report it to `tell`."""
         try:
-            await self._delivery.report_end(run_id, "failed", error=error)
+            await self._delivery.fail(run_id, error)
         except Refused as refusal:
             self._tell(str(refusal))
 

@@ -528,6 +528,20 @@ async def test_a_resume_that_fails_leaves_the_earlier_result_to_be_read(has_resu
         assert server.state.sessions["ses_1"]["status"] == ("finished" if has_result else "failed")
 
 
+@pytest.mark.parametrize("claimed", [False, True], ids=["refused", "given-back"])
+async def test_a_resume_that_never_began_leaves_the_earlier_result_to_be_read(claimed: bool) -> None:
+    async with ForeignCoordinator() as server, worker(server) as coordinator:
+        server.state.enqueue("run_1", "ses_1", type="resume_session")
+        server.state.events["ses_1"] = [{"event_type": "result", "result_text": "earlier"}]
+        server.state.sessions["ses_1"]["executor_session_id"] = "exec_1" if claimed else None
+        if claimed:
+            await coordinator.release((await the_run(coordinator)).key, None)
+        else:
+            assert await coordinator.claim(1) == ()
+        assert server.state.runs["run_1"]["status"] == "failed"
+        assert server.state.sessions["ses_1"]["status"] == "finished"
+
+
 @pytest.mark.parametrize(
     ("end", "signal"),
     [(failure(1, "cancelled"), "SIGTERM"), (failure(1, type="cancel_timeout"), "SIGKILL")],
