@@ -241,7 +241,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
             until_idle=given["until_idle"],
             observers=_observers(stack, host, log, metrics),
         )
-        launcher.on_session_left = worker.session_left
+        launcher.on_session_left, launcher.is_full = worker.session_left, worker.is_full
         stack.enter_context(stops.told_to(worker.stop))
         stack.enter_context(_at_eof(stops.request) if given["drain_at_eof"] else nullcontext())
         log.info(

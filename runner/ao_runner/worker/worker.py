@@ -145,6 +145,10 @@ class Worker:
         """How many runs have events that cannot be read from the disk now."""
         return self._delivery.unreadable_runs
 
+    def is_full(self) -> bool:
+        """Return whether no further run begins now: each slot is taken, or the worker drains."""
+        return self.held.in_slots >= self.concurrency or self._claiming.draining.is_set()
+
     def session_left(self, session_id: str) -> None:
         """Notify the coordinator that no process waits for a session any more."""
         self._left_sessions.put_nowait(session_id)
