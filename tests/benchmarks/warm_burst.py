@@ -21,6 +21,7 @@ from tests.foreign_coordinator.server import ForeignCoordinator
 
 HERE: Final = Path(__file__).parents[2]
 PROFILES: Final = {"plain": "executor: echo\n", "warm": "executor: echo\nwarm: {size: 4}\n"}
+ENDED: Final = {"completed", "failed", "stopped"}
 SETTLE_SECONDS: Final = 5.0
 """Until parked processes have imported their modules."""
 
@@ -32,24 +33,21 @@ async def burst(source: Path, variant: str, runs: int, slots: int) -> float:
         profile = folder / f"{variant}.yaml"
         profile.write_text(PROFILES[variant])
         async with ForeignCoordinator() as server:
-            environment = {
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(map(str, source.glob("[erp]*/"))),
-                "AO_HOME": name,
-            }
+            packages = os.pathsep.join(str(source / part) for part in ("executors", "protocol", "runner"))
+            environment = {**os.environ, "PYTHONPATH": packages, "AO_HOME": name}
             options = ("--coordinator", server.url, "--profile", str(profile), "--concurrency", str(slots))
             worker = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "ao_runner", "worker", *options,
                 cwd=name, env=environment, stderr=asyncio.subprocess.DEVNULL,
             )  # fmt: skip
-            while not server.count("GET /runner/runs"):
+            while not server.count("GET /runner/runs"):  # noqa: ASYNC110  # of another process
                 await asyncio.sleep(0.05)
             await asyncio.sleep(SETTLE_SECONDS)
             began_at = time.perf_counter()
             for number in range(runs):
                 server.state.enqueue(f"run_{number}", f"ses_{number}")
             states = server.state.runs
-            while any(run["status"] not in {"completed", "failed", "stopped"} for run in states.values()):
+            while any(run["status"] not in ENDED for run in states.values()):  # noqa: ASYNC110  # of another process
                 await asyncio.sleep(0.01)
             seconds = time.perf_counter() - began_at
             worker.send_signal(signal.SIGTERM)
