@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
+from click.core import ParameterSource
 
 from ao_protocol.addresses import shown_address
 from ao_protocol.redaction import Redactor
@@ -60,6 +61,21 @@ STORE: Final = "store"
 
 WorkerArguments: TypeAlias = dict[str, Any]
 """The value of each option of `ao worker`, by its name."""
+
+LEASED: Final = "an `ao serve`"
+REGISTERED: Final = "a coordinator without leases"
+EVERY: Final = frozenset({STORE, "stdout", LEASED, REGISTERED})
+KEPT: Final[dict[str, frozenset[str]]] = {
+    **dict.fromkeys(("coordinator", "concurrency", "until_idle", "log_format", "outbox_quota", "pairs"), EVERY),
+    **dict.fromkeys(("metrics_port", "metrics_labels", "orchestrator", "drain_at_eof", "keep_rejected", "home"), EVERY),
+    "profiles": EVERY,
+    "store": frozenset({STORE}),
+    "lease": frozenset({STORE, LEASED}),
+    "gone_after": frozenset({STORE, LEASED}),
+    "tags": EVERY - {"stdout"},
+    "agents": frozenset({REGISTERED}),
+}
+"""The kinds of coordinators with which each option has an effect. With the others it is refused, see `_check_kept`."""
 
 
 @click.command(
@@ -226,7 +242,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
             until_idle=given["until_idle"],
             observers=_observers(stack, host, log, metrics),
         )
-        launcher.on_session_left = worker.session_left
+        launcher.on_session_left, launcher.is_full = worker.session_left, worker.is_full
         stack.enter_context(stops.told_to(worker.stop))
         stack.enter_context(_at_eof(stops.request) if given["drain_at_eof"] else nullcontext())
         log.info(
@@ -368,8 +384,8 @@ async def _coordinator(
 ) -> Coordinator:
     wanted = given["coordinator"]
     is_http = wanted.startswith(("http://", "https://"))
-    if given["agents"] is not None and not is_http:
-        raise click.BadParameter("only an HTTP coordinator can be offered agents", param_hint="--agents")
+    if wanted in EVERY:
+        _check_kept(given, wanted)
 
     def tell(sentence: str) -> None:
         log.info(sentence)
@@ -389,15 +405,32 @@ async def _coordinator(
         from ao_runner.coordinators.http.http_coordinator import HttpCoordinator
         from ao_runner.coordinators.http.leased import LeasedCoordinator
 
-        identity = await _identity(_default_profile(host), host, given["agents"])
+        identity = await _identity(_default_profile(host), host, given)
         if await _speaks_leases(wanted, host.environ, stops, tell):
+            _check_kept(given, LEASED)
             offer = replace(_offer(given, f"{REMOTE}{owner}", host), host=host_name())
             return LeasedCoordinator(wanted, offer, host.environ)
+        _check_kept(given, REGISTERED)
         folder = private_folder(given["home"], "coordinators", places_of(given["home"], wanted).name)
         return HttpCoordinator(wanted, identity, tell, host.environ, folder=folder)
     if wanted == LOCAL:
         raise click.BadParameter(f"the queue in --store is called {STORE}", param_hint="--coordinator")
     raise click.BadParameter(f"{STORE}, stdout or a URL (https://…), found {_named(given)}", param_hint="--coordinator")
+
+
+def _check_kept(given: WorkerArguments, kind: str) -> None:
+    """Raise `click.BadParameter` for an option of the command line that has no effect with a kind of coordinator."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = str(option.name)
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and kind not in KEPT[name]:
+            raise click.BadParameter(f"it has no effect with {kind}; leave it out", param_hint=option.opts[0])
+    if kind == REGISTERED and len(given["profiles"]) > 1:
+        lines = "; ".join(f"ao worker --coordinator {_named(given)} --profile {name}" for name in given["profiles"])
+        raise click.BadParameter(
+            f"{kind} registers one profile for each worker, found {len(given['profiles'])}; start {lines}",
+            param_hint="--profile",
+        )
 
 
 def _outboxes(given: WorkerArguments) -> Path:
@@ -418,14 +451,14 @@ def _tags(given: WorkerArguments) -> tuple[str, ...]:
     return (*given["tags"], f"host:{host_name()}")
 
 
-async def _identity(profile: Profile, host: Host, agents: Path | None) -> "RunnerIdentity":
+async def _identity(profile: Profile, host: Host, given: WorkerArguments) -> "RunnerIdentity":
     """Return what a server is told of this worker: its type decides which runs it is given."""
     from ao_runner.coordinators.http.registration import RunnerIdentity, load_agents
 
     executor = locate_executor(profile.executor)
     with startable(executor):
         description = await describe(executor, bare_environment(host.environ))
-    executor_type = description.agent_types[0]
+    executor_type, agents = description.agent_types[0], given["agents"]
     if agents is not None and executor_type != "procedural":
         raise click.BadParameter(
             f"{profile.name} performs {executor_type} agents; use --profile procedural", param_hint="--agents"
@@ -438,6 +471,6 @@ async def _identity(profile: Profile, host: Host, agents: Path | None) -> "Runne
         command=str(executor.path),
         config=profile.settings,
         lifecycle=profile.lifecycle,
-        tags=tuple(profile.tags),
+        tags=tuple(dict.fromkeys((*profile.tags, *_tags(given)))),
         agents=() if agents is None else load_agents(agents, Path.cwd()),
     )

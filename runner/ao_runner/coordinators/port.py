@@ -71,6 +71,8 @@ class Coordinator(Protocol):
 
     refused_lines: int = 0
     """How many lines were no runs, where runs come as lines."""
+    hands_on: bool = True
+    """Whether another worker gets a run that `release` gives back. If not, a worker that drains performs its runs."""
 
     async def __aenter__(self) -> Self:
         """Announce the worker.
@@ -142,6 +144,10 @@ class Coordinator(Protocol):
     def drain(self) -> None:
         """Take note that this worker claims no more runs; those that it holds go on. By default, do nothing."""
         return
+
+    async def has_unclaimed(self) -> bool:
+        """Return, after `drain`, whether `claim` still has runs for this worker. By default, it has none."""
+        return False
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Let go of a run: with its record after its end, with None to give back one that never began.

@@ -40,6 +40,9 @@ KEPT_SECONDS: Final = 300.0
 MOST_KEPT: Final = 64
 BETWEEN_STARTS_SECONDS: Final = 0.05
 """The interval between starts of parked processes, so that their imports do not delay active runs."""
+QUIET_SECONDS: Final = 0.25
+"""Processes are parked when no run was launched for this long. A parked process uses more CPU time than it saves a run,
+because it rehearses, so that parking would slow down a burst."""
 LEAVE_SECONDS: Final = 5.0
 """How long an unneeded process may take to exit by itself."""
 KILL_SECONDS: Final = 1.0
@@ -212,6 +215,8 @@ class WarmLauncher:
     """Receives messages for people about preparations that failed."""
     on_session_left: Callable[[str], object] = lambda _: None
     """Receives a session whose process no longer waits and was not given a run."""
+    is_full: Callable[[], bool] = lambda: False
+    """Whether no further run can be launched now. Then other runs may wait, and no process is parked."""
     parked: list[IdleProcess] = field(default_factory=list)
     kept: dict[str, SessionProcess] = field(default_factory=dict)
     _leaving: set[PooledProcess] = field(default_factory=set)
@@ -220,6 +225,7 @@ class WarmLauncher:
     """The last run of each profile whose processes are being parked; the next one is expected to be similar."""
 
     def __post_init__(self) -> None:
+        self._quiet_from = 0.0
         self._cold = ColdLauncher(self.lines, self.cleanup)
         self._known: dict[tuple[Identity, Executor, frozenset[tuple[str, str]]], tuple[float, Description]] = {}
 
@@ -274,7 +280,9 @@ class WarmLauncher:
         if may_stay:
             launched.on_kept = lambda done: self._keep(ready, done)
         if request.profile is not None and request.profile.warm is not None:
-            asyncio.get_running_loop().call_soon(self._refill, ready)
+            loop = asyncio.get_running_loop()
+            self._quiet_from = loop.time() + QUIET_SECONDS
+            loop.call_soon(self._refill, ready)
         return launched
 
     def _kept_for(self, ready: ReadyRun) -> Launched | None:
@@ -337,9 +345,11 @@ class WarmLauncher:
             self._park_next(profile.name)
 
     def _park_next(self, profile: str) -> None:
-        awaited = self._awaited.get(profile)
-        if awaited is not None and self._park_one(awaited):
-            asyncio.get_running_loop().call_later(BETWEEN_STARTS_SECONDS, self._park_next, profile)
+        awaited, loop = self._awaited.get(profile), asyncio.get_running_loop()
+        if awaited is not None and (loop.time() < self._quiet_from or self.is_full()):
+            loop.call_later(QUIET_SECONDS, self._park_next, profile)
+        elif awaited is not None and self._park_one(awaited):
+            loop.call_later(BETWEEN_STARTS_SECONDS, self._park_next, profile)
         else:
             self._awaited.pop(profile, None)
 

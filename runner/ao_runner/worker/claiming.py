@@ -74,7 +74,10 @@ IDLE_SECONDS: Final = 2.0
 
 @dataclass(slots=True)
 class Claiming:
-    """Claims runs from a coordinator until `draining` is set."""
+    """Claims runs from a coordinator until `draining` is set and the coordinator has no more for this worker.
+
+    `hurry` ends that at once.
+    """
 
     coordinator: Coordinator
     spooler: Spooler
@@ -84,6 +87,7 @@ class Claiming:
     concurrency: int
     needs: Needs
     draining: asyncio.Event = field(default_factory=asyncio.Event)
+    hurry: asyncio.Event = field(default_factory=asyncio.Event)
     _lack: str | None = None
 
     async def claim_runs(self, take: Callable[[Assignment], None], is_idle: Callable[[], bool] | None) -> None:
@@ -93,7 +97,7 @@ class Claiming:
             CoordinatorUnavailable: with `is_idle` only: nothing can be claimed until a person repairs something.
         """
         backoff = Backoff()
-        while not self.draining.is_set():
+        while not self.draining.is_set() or (not self.hurry.is_set() and await self.coordinator.has_unclaimed()):
             if (slots := self._free_slots()) == 0:
                 await self.pause(LOOK_AGAIN_SECONDS)
                 continue
@@ -117,6 +121,11 @@ class Claiming:
             if is_idle is not None and not assignments and is_idle():
                 return
 
+    @property
+    def _leaving(self) -> asyncio.Event:
+        """The event of the next request to leave."""
+        return self.hurry if self.draining.is_set() else self.draining
+
     def _free_slots(self) -> int:
         """Return how many runs may be claimed now, and log what more of them would lack."""
         slots, lack = min(self.concurrency, MOST_RUNS) - self.held.in_slots, None
@@ -137,9 +146,9 @@ class Claiming:
         return lacking(self.folder, self.needs, self.held.in_slots, slots)
 
     async def _claim(self, slots: int, is_idle: Callable[[], bool] | None) -> Sequence[Assignment]:
-        """Claim, until the worker drains or, with `is_idle`, has waited long enough."""
+        """Claim, until a request to leave or, with `is_idle`, until the worker has waited long enough."""
         claiming = asyncio.ensure_future(self.coordinator.claim(slots))
-        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.draining.wait())]
+        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._leaving.wait())]
         if is_idle is not None:
             ends.append(asyncio.ensure_future(self._idle(is_idle)))
         try:
@@ -156,8 +165,8 @@ class Claiming:
         await asyncio.sleep(IDLE_SECONDS)
 
     async def pause(self, seconds: float) -> None:
-        """Wait until a run changes its phase, the worker drains, or the time is up."""
-        waiting = [asyncio.ensure_future(self.held.changed()), asyncio.ensure_future(self.draining.wait())]
+        """Wait until a run changes its phase, the worker is requested to leave, or the time is up."""
+        waiting = [asyncio.ensure_future(self.held.changed()), asyncio.ensure_future(self._leaving.wait())]
         try:
             await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:

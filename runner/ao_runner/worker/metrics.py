@@ -277,6 +277,15 @@ class WatchedCoordinator(Coordinator):
         """Pass on."""
         self.inner.drain()
 
+    @property
+    def hands_on(self) -> bool:  # type: ignore[override]
+        """Pass on."""
+        return self.inner.hands_on
+
+    async def has_unclaimed(self) -> bool:
+        """Pass on."""
+        return await self.inner.has_unclaimed()
+
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Pass on."""
         await self._noted("release", self.inner.release(key, record))

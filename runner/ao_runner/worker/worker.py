@@ -85,7 +85,6 @@ class Worker:
         self.held = HeldRuns()
         self._stops = 0
         self._is_ordered = False
-        self._hurry = asyncio.Event()
         self._cancelled = 0
         self._left_sessions: asyncio.Queue[str] = asyncio.Queue()
         self._connecting: asyncio.Timeout | None = None
@@ -146,6 +145,10 @@ class Worker:
         """How many runs have events that cannot be read from the disk now."""
         return self._delivery.unreadable_runs
 
+    def is_full(self) -> bool:
+        """Return whether no further run begins now: each slot is taken, or the worker drains."""
+        return self.held.in_slots >= self.concurrency or self._claiming.draining.is_set()
+
     def session_left(self, session_id: str) -> None:
         """Notify the coordinator that no process waits for a session any more."""
         self._left_sessions.put_nowait(session_id)
@@ -156,11 +159,11 @@ class Worker:
         if self._stops == 1:
             self._drain("stop requested: finishing active runs; request it again to cancel them")
             return
-        self._hurry.set()
+        self._claiming.hurry.set()
         if self._connecting is not None:
             self._connecting.reschedule(asyncio.get_running_loop().time())
             self._connecting = None
-        running = [held for held in self.held if held.phase == "running"]
+        running = [held for held in self.held if held.takes_a_slot]  # one whose start is being reported, too
         self._cancelled = max(self._cancelled, len(running))
         self.log.warning("cancelling active runs" if self._stops == 2 else "killing active runs", runs=len(running))
         for held in running:
@@ -255,19 +258,21 @@ class Worker:
     async def _may_begin(self, held: HeldRun) -> bool:
         """Call `started` of the coordinator, which has to return before anything else is reported of the run.
 
-        A run that did not begin before this worker drains, or before its lease expires, is given back.
+        A run that did not begin before its lease expires, or before this worker drains, is given back. A draining
+        worker begins it if no other worker would get it, unless it has to hurry.
         """
 
         async def begin() -> bool:
             is_expired = held.stops.is_fenced and held.assignment.lease_seconds is not None
-            if is_expired or self._claiming.draining.is_set():
+            claiming = self._claiming
+            if is_expired or claiming.hurry.is_set() or (claiming.draining.is_set() and self.coordinator.hands_on):
                 await self.coordinator.release(held.key, None)
                 return False
             await self.coordinator.started(held.key)
             return True
 
         try:
-            if not await self._delivery.persist(begin, unless=self._hurry):
+            if not await self._delivery.persist(begin, unless=self._claiming.hurry):
                 return False
         except (LeaseLost, CoordinatorUnavailable) as error:
             self.log.warning("run not started", run_id=held.key.run_id, reason=error.reason)

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -27,10 +27,10 @@ from tests.process.doors.table import AGENTS, Accepted
 from tests.process.server.conftest import Served
 
 
-def worker(folder: Path, *arguments: str) -> list[str]:
-    """Return the command of a worker with the profiles of a folder."""
-    profiles = ("--profile", "teller", "--profile", "other")
-    return [sys.executable, "-P", "-m", "ao_runner", "worker", *profiles, "--concurrency", "8", *arguments]
+def worker(folder: Path, *arguments: str, profiles: Sequence[str] = ("teller", "other")) -> list[str]:
+    """Return the command of a worker with profiles of a folder."""
+    named = [word for name in profiles for word in ("--profile", name)]
+    return [sys.executable, "-P", "-m", "ao_runner", "worker", *named, "--concurrency", "8", *arguments]
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -187,7 +187,7 @@ class Foreign(Door):
                     resolved_agent_blueprint=None if agent is None else AGENTS[agent],
                 )
             process = await asyncio.create_subprocess_exec(
-                *worker(folder, "--coordinator", server.url),
+                *worker(folder, "--coordinator", server.url, profiles=["teller"]),
                 cwd=folder / "work",
                 env=environment(folder),
                 stderr=asyncio.subprocess.DEVNULL,

@@ -143,13 +143,18 @@ class RestDelivery:
         session_id = str(event.envelope.session_id)
         if status == "completed" and stays:
             self.idle_sessions.add(session_id)
-        if status == "failed" and await self._was_resume(key):
-            await self._show_earlier_result(session_id)
+        if status == "failed":
+            await self._show_earlier_result(key.run_id)
         self.held.pop(key.run_id, None)
 
     async def report_end(self, run_id: str, step: str, **fields: str) -> None:
         """Report the end of a run: `completed`, `failed` or `stopped`."""
         _require_success(await self._report(run_id, step, **fields), f"the end of run {run_id}")
+
+    async def fail(self, run_id: str, error: str) -> None:
+        """Report that a run failed before it began."""
+        await self.report_end(run_id, "failed", error=error)
+        await self._show_earlier_result(run_id)
 
     async def _report(self, run_id: str, step: str, **fields: str) -> ServerReply:
         return await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/{step}", **fields)
@@ -172,17 +177,15 @@ class RestDelivery:
         answer = await self._enrolment.ask("GET", f"/runs/{quote(run_id, safe='')}")
         return answer.document if answer.is_success else {}
 
-    async def _was_resume(self, key: RunKey) -> bool:
-        """Return whether a run was a resume. For a run of a dead worker, ask the server."""
-        if (assignment := self.held.get(key.run_id)) is not None:
-            return assignment.run.mode == "resume"
-        return (await self._run(key.run_id)).get("type") == "resume_session"
-
-    async def _show_earlier_result(self, session_id: str) -> None:
-        """After a failed resume, make the session's earlier result readable again.
+    async def _show_earlier_result(self, run_id: str) -> None:
+        """After a failed run, if it was a resume, make the earlier result of its session readable again.
 
         The server shows no result of a `failed` session, and never delivers callbacks to it.
         """
+        run = await self._run(run_id)
+        session_id = run.get("session_id")
+        if run.get("type") != "resume_session" or not isinstance(session_id, str):
+            return
         await self.session_ended(session_id, "finished")
         answer = await self._enrolment.ask("GET", f"/sessions/{quote(session_id, safe='')}/result")
         if answer.status == 404:

@@ -40,7 +40,7 @@ from ao_runner.run_events import RunKey
 from ao_runner.store.records import RunRecord
 
 NEVER_BEGAN: Final = (
-    "attempt_lost: the worker returned the run before it began, and the server does not assign it again"
+    "attempt_lost: the worker had to exit before it could begin the run, and the server does not assign it again"
 )
 
 
@@ -51,6 +51,8 @@ class HttpCoordinator(Coordinator):
     a run, or reports another end of it. After a lost response the server may have an event twice, with the same
     timestamp.
 
+    The server assigns no run twice, so a worker that drains performs those that it has received.
+
     Args:
         url: The URL of the server, such as `http://host:8765`.
         identity: The identity to register.
@@ -59,6 +61,8 @@ class HttpCoordinator(Coordinator):
         timing: The timeouts and intervals.
         folder: The folder for scripts and the registration note; without one, runs with scripts are refused.
     """
+
+    hands_on = False
 
     def __init__(
         self,
@@ -166,6 +170,12 @@ class HttpCoordinator(Coordinator):
         """Stop polling, because a poll brings runs. The status of held runs is requested instead."""
         self._polling.drain()
 
+    async def has_unclaimed(self) -> bool:
+        """Return whether a run was received. Without one, wait first, for a bounded time, until no poll is open."""
+        if not self._polling.inbox:
+            await self._polling.stop(self._tasks[0], self._timing.farewell_seconds)
+        return len(self._polling.inbox) > 0
+
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Forget a run. One that never began is reported as failed, because the server does not assign it again."""
         if record is None:
@@ -214,7 +224,7 @@ class HttpCoordinator(Coordinator):
     async def _fail(self, run_id: str, error: str) -> None:
         """Report a run that never began as failed. If the server refuses that, report it to `tell`."""
         try:
-            await self._delivery.report_end(run_id, "failed", error=error)
+            await self._delivery.fail(run_id, error)
         except Refused as refusal:
             self._tell(str(refusal))
 
@@ -222,8 +232,7 @@ class HttpCoordinator(Coordinator):
         try:
             async with asyncio.timeout_at(ends_at):
                 for offered in self._polling.inbox:
-                    await self._fail(offered.run_id, NEVER_BEGAN)
-                    self._polling.inbox.remove(offered)
+                    await self._refuse(offered, NEVER_BEGAN)
                 await self._enrolment.end()
         except (CoordinatorUnavailable, CoordinatorUnusable) as error:
             self._tell(f"this worker is still registered: {error}")

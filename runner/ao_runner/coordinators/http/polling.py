@@ -75,6 +75,7 @@ class Polling:
         if room == 0 and not self.has_stopped.is_set():
             if time.monotonic() < self._lost_until and not self.has_to_leave:
                 await self._enrolment.end_lost_polls()
+                await self._take_missed(0.0)  # a run that such a poll has claimed
             self.has_stopped.set()
         if len(self.inbox) >= room:
             if not await self.inbox.until_room(room, self._timing.watch_seconds):

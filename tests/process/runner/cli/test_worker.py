@@ -1,11 +1,14 @@
 """`ao worker`, as whoever watches it sees it."""
 
+import asyncio
 import json
 import subprocess
 from http.client import HTTPConnection
 
 import pytest
 
+from ao_runner.cli.worker_command import KEPT, worker_command
+from tests.foreign_coordinator.server import ForeignCoordinator
 from tests.process.runner.cli.calling import SECONDS, Ao, miniature
 
 SECRET = "a-key-that-nobody-may-see"
@@ -65,6 +68,46 @@ def test_what_cannot_work_is_told_in_a_sentence_and_nothing_is_done(ao: Ao, opti
     assert called.exit_code == 2
     assert words in called.stderr
     assert "Traceback" not in called.stderr
+
+
+def test_every_option_says_with_which_coordinators_it_has_an_effect() -> None:
+    assert {option.name for option in worker_command.params} == set(KEPT)
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "options", "words"),
+    [
+        ("stdout", ["--tag", "x"], "--tag: it has no effect with stdout"),
+        ("store", ["--agents", "."], "--agents: it has no effect with store"),
+        ("http", ["--lease", "60"], "--lease: it has no effect with a coordinator without leases; leave it out"),
+        (
+            "http",
+            ["--profile", "echo", "--profile", "scripted"],
+            "found 2; start ao worker --coordinator http://127.0.0.1:{port} --profile echo; ao worker",
+        ),
+    ],
+)
+async def test_an_option_without_effect_is_refused(ao: Ao, coordinator: str, options: list[str], words: str) -> None:
+    async with ForeignCoordinator() as server:
+        place = server.url if coordinator == "http" else coordinator
+        called = await asyncio.to_thread(ao, "worker", "--coordinator", place, *options)
+        assert called.exit_code == 2
+        assert words.format(port=server.port) in " ".join(called.stderr.split())
+        assert server.state.runners == {}
+
+
+async def test_a_server_is_told_the_tags_of_the_profile_and_those_of_the_command_line(ao: Ao) -> None:
+    (ao.folder / "ao-home" / "profiles").mkdir(parents=True)
+    ao.write("ao-home/profiles/tagged.yaml", "executor: echo\ntags: [alpha, beta]\n")
+    async with ForeignCoordinator() as server:
+        server.state.enqueue("run_1", "ses_1", demands={"executor_type": "autonomous", "tags": ["alpha", "gamma"]})
+        told: list[list[str]] = []
+        server.on_request = lambda _: told.extend(one["tags"] for one in server.state.runners.values())
+        options = ("--profile", "tagged", "--tag", "beta", "--tag", "gamma", "--until-idle")
+        called = await asyncio.to_thread(ao, "worker", "--coordinator", server.url, *options)
+        assert called.exit_code == 0
+        assert told[0][:3] == ["alpha", "beta", "gamma"]
+        assert server.state.runs["run_1"]["status"] == "completed"
 
 
 def asked(port: int, path: str) -> str:

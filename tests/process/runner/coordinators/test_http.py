@@ -306,7 +306,7 @@ async def test_a_run_that_nobody_claimed_fails_when_the_worker_leaves() -> None:
             server.state.enqueue("run_1", "ses_1")
             await watched.wait()
         (end,) = server.state.runs["run_1"]["said"]
-        assert end["failed"]["error"].startswith("attempt_lost: the worker returned the run")
+        assert end["failed"]["error"].startswith("attempt_lost: the worker had to exit before it could begin")
 
 
 async def test_a_worker_that_is_deregistered_drains_and_scripts_are_none_of_its_business() -> None:
@@ -526,6 +526,20 @@ async def test_a_resume_that_fails_leaves_the_earlier_result_to_be_read(has_resu
         await coordinator.terminal(KEY, 1, failure(1))
         assert server.state.runs["run_1"]["status"] == "failed"
         assert server.state.sessions["ses_1"]["status"] == ("finished" if has_result else "failed")
+
+
+@pytest.mark.parametrize("claimed", [False, True], ids=["refused", "given-back"])
+async def test_a_resume_that_never_began_leaves_the_earlier_result_to_be_read(claimed: bool) -> None:
+    async with ForeignCoordinator() as server, worker(server) as coordinator:
+        server.state.enqueue("run_1", "ses_1", type="resume_session")
+        server.state.events["ses_1"] = [{"event_type": "result", "result_text": "earlier"}]
+        server.state.sessions["ses_1"]["executor_session_id"] = "exec_1" if claimed else None
+        if claimed:
+            await coordinator.release((await the_run(coordinator)).key, None)
+        else:
+            assert await coordinator.claim(1) == ()
+        assert server.state.runs["run_1"]["status"] == "failed"
+        assert server.state.sessions["ses_1"]["status"] == "finished"
 
 
 @pytest.mark.parametrize(

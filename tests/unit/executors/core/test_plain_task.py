@@ -13,7 +13,8 @@ from ao_executors.core.runs import plain_task
 from ao_executors.core.task_from_invocation import prepare, prepare_turn
 from ao_protocol.control_lines import Turn
 from ao_protocol.documents import Blueprint, Control, Invocation, Limits
-from ao_protocol.prompt_only import asks_a_prompt_alone
+from ao_protocol.prompt_only import _is_simple, asks_a_prompt_alone
+from ao_protocol.published import validator_for
 from ao_protocol.wire import WireModel
 
 PLAIN: Final[dict[str, Any]] = {
@@ -34,11 +35,15 @@ PLAIN: Final[dict[str, Any]] = {
     "an unknown field": 1,
 }
 
+SIMPLE: Final = {name: value for name, value in PLAIN.items() if name not in {"an unknown field", "requires"}}
+
 NUMBERS = [True, 0, 1, -1, 1.0, 0.5, 4096, 2**53 - 1, float("inf")]
 TEXTS = ["", "a", "/", "3.0", "2.2", "3.1", "start", "resume", "open", "procedural"]
 OTHERS = [None, [], ["a"], {}, {"prompt": "a"}, {"prompt": ""}, {"prompt": "a", "b": 1}, {"name": 1}]
 ANY = st.sampled_from([*NUMBERS, *TEXTS, *OTHERS])
 
+
+VALIDATOR: Final = validator_for("invocation")
 
 PARTS: Final[dict[str, type[WireModel]]] = {"agent_blueprint": Blueprint, "limits": Limits, "control": Control}
 PLACES = [("", name) for name in Invocation.model_fields] + [
@@ -86,11 +91,10 @@ EXECUTORS = st.sampled_from(
 )
 
 
-@given(EXECUTORS, CHANGES)
+@given(EXECUTORS, st.sampled_from([PLAIN, SIMPLE]), CHANGES)
 def test_the_short_way_comes_to_the_same_task(
-    description: dict[str, Any], changes: list[tuple[tuple[str, str], object]]
+    description: dict[str, Any], document: dict[str, Any], changes: list[tuple[tuple[str, str], object]]
 ) -> None:
-    document = PLAIN
     for place, value in changes:
         document = changed(document, place, value)
     executor = Executor("any", "1", perform, description)
@@ -106,6 +110,19 @@ def test_a_usual_invocation_goes_the_short_way() -> None:
     assert (task.text, task.system_prompt, task.project_dir) == ("Hi", "Be brief.", Path("/"))
     assert (task.limits.listens, task.limits.takes_turns, task.limits.timeout_seconds) == (True, True, 5.0)
     assert task.invocation.metadata == {"traceparent": "00-1"}
+
+
+def test_a_simple_invocation_needs_no_validator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ao_protocol.prompt_only.validator_for", pytest.fail)
+    assert asks_a_prompt_alone(SIMPLE)
+
+
+@given(CHANGES)
+def test_what_needs_no_validator_is_valid(changes: list[tuple[tuple[str, str], object]]) -> None:
+    document = SIMPLE
+    for place, value in changes:
+        document = changed(document, place, value)
+    assert not _is_simple(document) or not asks_a_prompt_alone(document) or VALIDATOR.is_valid(document)
 
 
 @pytest.mark.parametrize("place", PLACES, ids=" ".join)
