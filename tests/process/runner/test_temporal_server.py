@@ -71,10 +71,12 @@ class Host:
         order = {"blueprint": str(self.folder / "agent.yaml"), "prompt": prompt, "profile": path}
         return AgentRun(**(order | {"project_dir": str(self.folder)} | fields))  # type: ignore[typeddict-item]
 
+    def runs(self) -> list[dict[str, Any]]:
+        return [run for session in self.ao("sessions", "--json").document for run in session["runs"]]
+
     def last_run(self) -> dict[str, Any]:
-        (newest, *_) = self.ao("sessions", "--json").document
-        last: dict[str, Any] = newest["runs"][-1]
-        return last
+        (run,) = self.runs()
+        return run
 
     def has_begun(self) -> bool:
         """Return whether a run has an event of its executor."""
@@ -223,7 +225,7 @@ def test_a_cancel_reaches_the_agent_of_a_silent_executor(host: Host) -> None:
             await until(host.has_begun)
             await handle.cancel()
 
-            error = await asyncio.wait_for(cause_of(handle), 30)
+            error = await asyncio.wait_for(cause_of(handle), 40)
 
             assert isinstance(error, CancelledError)
 
@@ -242,23 +244,26 @@ def test_a_run_whose_activity_has_no_time_left_is_stopped_and_not_repeated(host:
             assert isinstance(error, OutOfTime)
             assert error.type == TimeoutType.START_TO_CLOSE
             assert await attempts_of(handle) == 1
-            await until(lambda: host.last_run()["status"] == "cancelled")
+            # On a slow machine it may not have begun; then nothing of it is stored.
+            await until(lambda: all(run["status"] == "cancelled" for run in host.runs()))
 
     play(host, story)
     assert processes_in(host.folder) == []
 
 
 @asynccontextmanager
-async def begun_elsewhere(client: Client, host: Host, executor: str) -> AsyncIterator[WorkflowHandle[Any, Any]]:
+async def begun_elsewhere(
+    client: Client, host: Host, executor: str, **seconds: float
+) -> AsyncIterator[WorkflowHandle[Any, Any]]:
     """Start a run by a worker that is another process, wait until it has begun, and give its workflow.
 
-    Here are workers for the workflow alone; after 3 s without a heartbeat the run counts as lost.
+    Here are workers for the workflow alone.
     """
     queue = f"q-{uuid.uuid4()}"
     async with Worker(client, task_queue=queue, workflows=[HastyWorkflow]):
         order = host.order(executor)
         handle = await client.start_workflow(
-            HastyWorkflow.run, args=[order, {"heartbeat_timeout": 3}, QUEUE], id=queue, task_queue=queue
+            HastyWorkflow.run, args=[order, seconds, QUEUE], id=queue, task_queue=queue
         )
         await until(host.has_begun)
         yield handle
@@ -267,7 +272,7 @@ async def begun_elsewhere(client: Client, host: Host, executor: str) -> AsyncIte
 def test_a_killed_temporal_worker_leaves_no_process_and_no_second_run(host: Host) -> None:
     async def story(client: Client) -> None:
         with host.worker() as worker:
-            async with begun_elsewhere(client, host, "ignores_cancel") as handle:
+            async with begun_elsewhere(client, host, "ignores_cancel", heartbeat_timeout=3) as handle:
                 worker.kill()
                 assert await asyncio.to_thread(processes_in, host.folder) == []
 
@@ -284,7 +289,7 @@ def test_a_killed_temporal_worker_leaves_no_process_and_no_second_run(host: Host
 def test_a_worker_that_was_away_for_too_long_stops_its_lost_run(host: Host) -> None:
     async def story(client: Client) -> None:
         with host.worker() as worker:
-            async with begun_elsewhere(client, host, "leaves_when_asked") as handle:
+            async with begun_elsewhere(client, host, "leaves_when_asked", heartbeat_timeout=3) as handle:
                 worker.send_signal(signal.SIGSTOP)
                 error = await cause_of(handle)
                 worker.send_signal(signal.SIGCONT)

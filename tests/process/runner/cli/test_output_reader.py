@@ -64,10 +64,13 @@ def begun(ao: Ao) -> bool:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("executor", ["ignores_cancel", "survives_everything"])
 @pytest.mark.parametrize(
-    ("kind", "options"),
-    [("pipe", ["--events"]), ("pipe", ["--both"]), ("socket", ["--json"])],
+    ("kind", "options", "executor"),
+    [
+        ("pipe", ["--events"], "survives_everything"),
+        ("pipe", ["--both"], "ignores_cancel"),
+        ("socket", ["--json"], "ignores_cancel"),
+    ],
     ids=["events to a pipe", "the result to a pipe", "JSON to a socket"],
 )
 def test_a_killed_parent_leaves_no_process_and_an_ended_run(
