@@ -7,10 +7,11 @@ Rules of the stream: `message_start`; per content block `content_block_start`, d
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from pydantic import JsonValue
 
+from ao_model_simulator import error_words
 from ao_model_simulator.provider import (
     TYPE_OF_STATUS,
     Delta,
@@ -30,18 +31,6 @@ from ao_model_simulator.provider import (
 from ao_model_simulator.refusals import anthropic_refusals
 from ao_model_simulator.script import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
-WORDS_OF_STATUS: Final = {
-    401: "invalid x-api-key",
-    402: "Your credit balance is too low to access the Anthropic API.",
-    403: "Your API key does not have permission to use the specified resource.",
-    404: "model: {model}",
-    413: "Request exceeds the maximum size",
-    429: "This request would exceed your organization's rate limit.",
-    500: "Internal server error",
-    504: "Request timed out",
-    529: "Overloaded",
-}
-
 
 class AnthropicMessages(Provider):
     """The Anthropic Messages API, whose vocabulary scripts use."""
@@ -51,7 +40,7 @@ class AnthropicMessages(Provider):
     required_fields = ("model", "max_tokens", "messages")
     request_id_header = "request-id"
     route = "/v1/messages"
-    words_of_status = WORDS_OF_STATUS
+    words_of_status = error_words.ANTHROPIC
     broken = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n'
 
     def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:

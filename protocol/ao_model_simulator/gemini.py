@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 from pydantic import JsonValue
 
+from ao_model_simulator import error_words
 from ao_model_simulator.provider import (
     Delta,
     GivenAnswer,
@@ -55,18 +56,6 @@ STATUS_NAMES: Final = {
     504: "DEADLINE_EXCEEDED",
     529: "UNAVAILABLE",
 }
-_OVERLOADED: Final = "The model is overloaded. Please try again later."
-WORDS_OF_STATUS: Final = {
-    400: "Request contains an invalid argument.",
-    401: "API key not valid. Please pass a valid API key.",
-    403: "The caller does not have permission",
-    404: "models/{model} is not found for API version v1beta, or is not supported for generateContent.",
-    429: "Resource has been exhausted (e.g. check quota).",
-    500: "An internal error has occurred. Please retry.",
-    503: _OVERLOADED,
-    504: "The request timed out. Please try again.",
-    529: _OVERLOADED,
-}
 RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
 
 
@@ -76,7 +65,7 @@ class Gemini(Provider):
     kind = "gemini"
     title = "the Gemini API"
     required_fields = ("contents",)
-    words_of_status = WORDS_OF_STATUS
+    words_of_status = error_words.GEMINI
 
     def serves(self, method: str, route: str) -> bool:
         """Return whether a request asks a model for an answer."""

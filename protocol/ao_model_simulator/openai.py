@@ -1,8 +1,7 @@
 """OpenAI's Chat Completions API, `POST /v1/chat/completions`, and its Responses API, `POST /v1/responses`.
 
 A stream of completions: chunks with a `delta` each, the first with the role, the last with the finish reason; then, if
-requested, one with the usage and no choice; then `[DONE]`. A tool call begins with its name and continues with pieces
-of its arguments.
+requested, one with the usage and no choice; then `[DONE]`. A tool call is its name, then pieces of its arguments.
 
 A stream of responses: every event has a type and a `sequence_number` from 0. `response.created` and
 `response.in_progress`; per output item `output_item.added`, the pieces of its text with a `done` after them, and
@@ -18,6 +17,7 @@ from typing import Any, Final, assert_never
 
 from pydantic import JsonValue
 
+from ao_model_simulator import error_words
 from ao_model_simulator.provider import (
     CREATED,
     Delta,
@@ -56,23 +56,12 @@ TYPE_AND_CODE: Final[dict[int, tuple[str, str | None]]] = {
     503: ("service_unavailable_error", "server_is_overloaded"),
     529: ("service_unavailable_error", "server_is_overloaded"),
 }
-_OVERLOADED: Final = "The server is currently overloaded with other requests. Sorry about that!"
-WORDS_OF_STATUS: Final = {
-    401: "Incorrect API key provided: sk-wrong.",
-    402: "You exceeded your current quota, please check your plan and billing details.",
-    403: "You are not allowed to sample from this model.",
-    404: "The model `{model}` does not exist or you do not have access to it.",
-    429: "Rate limit reached for {model} on tokens per min (TPM).",
-    500: "The server had an error while processing your request. Sorry about that!",
-    503: _OVERLOADED,
-    529: _OVERLOADED,
-}
 
 
 class _OpenAI(Provider):
     """The common part of both APIs: the form of errors."""
 
-    words_of_status = WORDS_OF_STATUS
+    words_of_status = error_words.OPENAI
 
     def error_body(self, error: ModelError, path: str) -> JsonValue:
         """Return the document of an error."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -62,18 +63,26 @@ STORE: Final = "store"
 WorkerArguments: TypeAlias = dict[str, Any]
 """The value of each option of `ao worker`, by its name."""
 
-LEASED: Final = "an `ao serve`"
-REGISTERED: Final = "a coordinator without leases"
-EVERY: Final = frozenset({STORE, "stdout", LEASED, REGISTERED})
-KEPT: Final[dict[str, frozenset[str]]] = {
+
+class Kind(Enum):
+    """The kinds of coordinators, and how a message names them."""
+
+    STORE = "the store"
+    STDOUT = "stdout"
+    LEASED = "an `ao serve`"
+    REGISTERED = "a coordinator without leases"
+
+
+EVERY: Final = frozenset(Kind)
+KEPT: Final[dict[str, frozenset[Kind]]] = {
     **dict.fromkeys(("coordinator", "concurrency", "until_idle", "log_format", "outbox_quota", "pairs"), EVERY),
     **dict.fromkeys(("metrics_port", "metrics_labels", "orchestrator", "drain_at_eof", "keep_rejected", "home"), EVERY),
     "profiles": EVERY,
-    "store": frozenset({STORE}),
-    "lease": frozenset({STORE, LEASED}),
-    "gone_after": frozenset({STORE, LEASED}),
-    "tags": EVERY - {"stdout"},
-    "agents": frozenset({REGISTERED}),
+    "store": frozenset({Kind.STORE}),
+    "lease": frozenset({Kind.STORE, Kind.LEASED}),
+    "gone_after": frozenset({Kind.STORE, Kind.LEASED}),
+    "tags": EVERY - {Kind.STDOUT},
+    "agents": frozenset({Kind.REGISTERED}),
 }
 """The kinds of coordinators with which each option has an effect. With the others it is refused, see `_check_kept`."""
 
@@ -384,8 +393,8 @@ async def _coordinator(
 ) -> Coordinator:
     wanted = given["coordinator"]
     is_http = wanted.startswith(("http://", "https://"))
-    if wanted in EVERY:
-        _check_kept(given, wanted)
+    if wanted in {STORE, "stdout"}:
+        _check_kept(given, Kind.STORE if wanted == STORE else Kind.STDOUT)
 
     def tell(sentence: str) -> None:
         log.info(sentence)
@@ -407,10 +416,10 @@ async def _coordinator(
 
         identity = await _identity(_default_profile(host), host, given)
         if await _speaks_leases(wanted, host.environ, stops, tell):
-            _check_kept(given, LEASED)
+            _check_kept(given, Kind.LEASED)
             offer = replace(_offer(given, f"{REMOTE}{owner}", host), host=host_name())
             return LeasedCoordinator(wanted, offer, host.environ)
-        _check_kept(given, REGISTERED)
+        _check_kept(given, Kind.REGISTERED)
         folder = private_folder(given["home"], "coordinators", places_of(given["home"], wanted).name)
         return HttpCoordinator(wanted, identity, tell, host.environ, folder=folder)
     if wanted == LOCAL:
@@ -418,17 +427,17 @@ async def _coordinator(
     raise click.BadParameter(f"{STORE}, stdout or a URL (https://…), found {_named(given)}", param_hint="--coordinator")
 
 
-def _check_kept(given: WorkerArguments, kind: str) -> None:
+def _check_kept(given: WorkerArguments, kind: Kind) -> None:
     """Raise `click.BadParameter` for an option of the command line that has no effect with a kind of coordinator."""
     context = click.get_current_context()
     for option in context.command.params:
         name = str(option.name)
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and kind not in KEPT[name]:
-            raise click.BadParameter(f"it has no effect with {kind}; leave it out", param_hint=option.opts[0])
-    if kind == REGISTERED and len(given["profiles"]) > 1:
+            raise click.BadParameter(f"it has no effect with {kind.value}; leave it out", param_hint=option.opts[0])
+    if kind is Kind.REGISTERED and len(given["profiles"]) > 1:
         lines = "; ".join(f"ao worker --coordinator {_named(given)} --profile {name}" for name in given["profiles"])
         raise click.BadParameter(
-            f"{kind} registers one profile for each worker, found {len(given['profiles'])}; start {lines}",
+            f"{kind.value} registers one profile for each worker, found {len(given['profiles'])}; start {lines}",
             param_hint="--profile",
         )
 

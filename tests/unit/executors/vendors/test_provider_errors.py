@@ -3,7 +3,7 @@
 import pytest
 
 from ao_executors.vendors.provider_errors import delay_told, type_of_error, type_of_status
-from ao_model_simulator import anthropic_messages, gemini, openai
+from ao_model_simulator import error_words
 from ao_protocol.errors import RETRYABLE
 
 CREDIT = "Your credit balance is too low to access the Anthropic API."
@@ -58,9 +58,13 @@ def test_only_what_may_pass_is_worth_another_try() -> None:
     assert [type_of_error(text) in RETRYABLE for text in told] == [False, False, False, False, True, True]
 
 
-@pytest.mark.parametrize("api", [anthropic_messages, gemini, openai], ids=["anthropic", "gemini", "openai"])
-def test_a_status_that_an_agent_hides_is_known_by_the_words_of_the_service(api: object) -> None:
-    words = {status: text for status, text in api.WORDS_OF_STATUS.items() if status not in {400, 404, 413}}  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    "told",
+    [error_words.ANTHROPIC, error_words.GEMINI, error_words.OPENAI],
+    ids=["anthropic", "gemini", "openai"],
+)
+def test_a_status_that_an_agent_hides_is_known_by_the_words_of_the_service(told: dict[int, str]) -> None:
+    words = {status: text for status, text in told.items() if status not in {400, 404, 413}}
     found = {status: type_of_error(text) for status, text in words.items()}
     assert found == {status: type_of_status(status) for status in words}
 
