@@ -65,7 +65,8 @@ class OwnedAgent:
 def load_agents(folder: Path, project_dir: Path) -> Sequence[OwnedAgent]:
     """Read every blueprint (.json, .yaml, .yml) in a folder, in the order of the file names.
 
-    A command is a path below the folder or, if the folder has no such file, below `project_dir`.
+    A command is a path below the folder or, if the folder has no such file, below `project_dir` or the folder's parent:
+    the existing runner keeps `agents` beside `scripts` in the folder of its executor.
 
     Raises:
         UnusableAgent: The folder has no blueprints, a blueprint has no valid command, or two have the same name.
@@ -94,10 +95,11 @@ def _load(path: Path, folder: Path, project_dir: Path) -> OwnedAgent:
         raise UnusableAgent(path, f"its command cannot be split into words: {error}") from error
     if not words:
         raise UnusableAgent(path, "it has no command; expected the path of a program")
-    for place in (folder, project_dir):
+    places = (folder, project_dir, folder.resolve().parent)
+    for place in places:
         if (place / words[0]).is_file():
             return OwnedAgent(document, str(place.resolve()))
-    raise UnusableAgent(path, f"its command {words[0]!r} is neither below {folder} nor below {project_dir}")
+    raise UnusableAgent(path, f"its command {words[0]!r} is not below any of {', '.join(map(str, places))}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,12 +267,24 @@ def test_agents_of_the_workers_own_are_announced_and_found_beside_their_programs
     assert isinstance(identity.agent("b"), OwnedAgent)
 
 
+def test_an_agents_folder_of_the_existing_runner_is_used_from_any_working_directory(tmp_path: Path) -> None:
+    executor, elsewhere = tmp_path / "procedural-executor", tmp_path / "elsewhere"
+    for folder in (executor / "agents", executor / "scripts" / "test", elsewhere):
+        folder.mkdir(parents=True)
+    (executor / "scripts" / "test" / "test").write_text("#!/bin/sh\n")
+    (executor / "agents" / "test.json").write_text('{"name": "test", "command": "scripts/test/test"}')
+
+    (agent,) = load_agents(executor / "agents", elsewhere)
+
+    assert agent.commands_dir == str(executor)
+
+
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
         ({}, "holds no blueprint"),
         ({"a.json": '{"name": "a"}'}, "it has no command"),
-        ({"a.json": '{"name": "a", "command": "missing"}'}, "'missing' is neither below"),
+        ({"a.json": '{"name": "a", "command": "missing"}'}, "'missing' is not below any of"),
         ({"a.json": '{"name": "a", "command": "\'"}'}, "cannot be split into words"),
         ({"a.json": '{"name": "a", "type": "autonomous", "command": "p"}'}, "only procedural agents"),
         (
