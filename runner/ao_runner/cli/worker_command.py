@@ -67,7 +67,7 @@ WorkerArguments: TypeAlias = dict[str, Any]
 class Kind(Enum):
     """The kinds of coordinators, and how a message names them."""
 
-    STORE = "the store"
+    STORE = "store"
     STDOUT = "stdout"
     LEASED = "an `ao serve`"
     REGISTERED = "a coordinator without leases"

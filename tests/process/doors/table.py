@@ -409,9 +409,9 @@ REFUSED: Final[dict[str, Refused]] = {
     "no schema and a schema": Refused(
         start("free", no_schema=True, output_schema=OBJECT), "no_schema", "asks for free text"
     ),
-    "a negative time": Refused(start(timeout_seconds=-1), "timeout_seconds", "greater than 0|0.001 or more"),
-    "no time": Refused(start(timeout_seconds=0), "timeout_seconds", "greater than 0|0.001 or more"),
-    "a time that is a word": Refused(start(timeout_seconds="soon"), "timeout_seconds", "valid number|0.001 or more"),
+    "a negative time": Refused(start(timeout_seconds=-1), "timeout_seconds", "greater than 0|at least 0.001 s"),
+    "no time": Refused(start(timeout_seconds=0), "timeout_seconds", "greater than 0|at least 0.001 s"),
+    "a time that is a word": Refused(start(timeout_seconds="soon"), "timeout_seconds", "expected a (duration|valid number)"),
     "a time without end": Refused(start(timeout_seconds=float("inf")), "timeout_seconds", "(?i)finite|inf|too large"),
     "a priority that is too high": Refused(start(priority=1001), "priority", "1000"),
     "a tag with a space": Refused(start(requires=["a b"]), "requires", "expected letters, digits", "'a b'"),
@@ -428,10 +428,10 @@ REFUSED: Final[dict[str, Refused]] = {
     ),
     "too many files": Refused(start(attachments=[NOTE] * 33), "attachments", "at most 32"),
     "a start that is no time": Refused(
-        start(not_before="soon"), "not_before", "neither a time nor a duration|valid datetime"
+        start(not_before="soon"), "not_before", "expected a time such as|valid datetime"
     ),
     "a folder that is not there": Refused(
-        start(project_dir="@/gone"), "project_dir", "(?i)does not exist|not a directory", "@/gone"
+        start(project_dir="@/gone"), "project_dir", "(?i)does not exist|not (point to )?a directory", "@/gone"
     ),
     "an unknown mode": Refused(
         start(execution_mode="later"), "execution_mode", "(?i)'?sync'?, '?async_poll'?(,| or) '?async_callback'?"
@@ -463,7 +463,7 @@ REFUSED: Final[dict[str, Refused]] = {
         resume(profile="no-such"), "profile", "no profile or executor is called", "no-such"
     ),
     "a negative time of a further run": Refused(
-        resume(timeout_seconds=-1), "timeout_seconds", "greater than 0|0.001 or more"
+        resume(timeout_seconds=-1), "timeout_seconds", "greater than 0|at least 0.001 s"
     ),
 }  # fmt: skip
 

@@ -27,7 +27,11 @@ CALLS: Mapping[str, list[list[str]]] = {
         ["agent.yaml", "--executor", STEERER, "-p", "fail", "--events"],
         ["agent.yaml", "--executor", STEERER, "-p", "fail", "--json"],
         ["agent.yaml", "--executor", STEERING, "-p", "x"],
+        ["agent.yaml", "--executor", STEERER, "--batch", "batch.jsonl"],
+        ["agent.yaml", "--executor", STEERER, "--batch", "broken.json"],
     ],
+    "wait": [["last"], [STEERING]],
+    "results": [["last"], ["last", "--format", "json"], ["last", "--format", "csv"], [STEERING]],
     "resume": [["last", "-p", "fail"], [STEERING, "-p", "x"]],
     "submit": [["odd.json", "--profile", STEERER, "-p", STEERING], ["agent.yaml", "-p", "x", "--require", STEERING]],
     "worker": [["--until-idle", "--profile", STEERER], ["--coordinator", STEERING], ["--profile", STEERING]],
@@ -76,7 +80,7 @@ CALLS: Mapping[str, list[list[str]]] = {
     "completion": [[STEERING]],
 }
 """What each command is made to print. A new command needs an entry."""
-EXACT_IN_A_PIPE = {"run", "result", "response convert"}
+EXACT_IN_A_PIPE = {"run", "result", "results", "response convert"}
 """Their stdout is for programs, unless it is a terminal."""
 
 
@@ -112,10 +116,12 @@ def steered_home(folder: Path) -> Ao:
         "ao-home/profiles/broken.json": {"executor": STEERING, STEERING: STEERING},
     }
     ao.write("agent.yaml", "name: agent\n")
+    ao.write("batch.jsonl", '{"prompt": "fail"}\n{"prompt": "text"}\n')
     for name, document in documents.items():
         (ao.folder / name).parent.mkdir(parents=True, exist_ok=True)
         ao.write(name, json.dumps(document))
     assert ao("run", "odd.json", "--executor", STEERER, "-p", "fail").exit_code == 1
+    assert ao("run", "odd.json", "--executor", STEERER, "--batch", "batch.jsonl").exit_code == 1
     assert "input_required" in ao("run", "agent.yaml", "--profile", "odd", "-p", "ask").stderr
     return ao
 
