@@ -411,7 +411,9 @@ REFUSED: Final[dict[str, Refused]] = {
     ),
     "a negative time": Refused(start(timeout_seconds=-1), "timeout_seconds", "greater than 0|at least 0.001 s"),
     "no time": Refused(start(timeout_seconds=0), "timeout_seconds", "greater than 0|at least 0.001 s"),
-    "a time that is a word": Refused(start(timeout_seconds="soon"), "timeout_seconds", "expected a (duration|valid number)"),
+    "a time that is a word": Refused(
+        start(timeout_seconds="soon"), "timeout_seconds", "expected a (duration|valid number)"
+    ),
     "a time without end": Refused(start(timeout_seconds=float("inf")), "timeout_seconds", "(?i)finite|inf|too large"),
     "a priority that is too high": Refused(start(priority=1001), "priority", "1000"),
     "a tag with a space": Refused(start(requires=["a b"]), "requires", "expected letters, digits", "'a b'"),
