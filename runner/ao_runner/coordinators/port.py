@@ -33,6 +33,8 @@ class Assignment:
     """Those of the session's first run, where this one is a resume and they are known."""
     queued_seconds: float = 0.0
     """How long the run has waited, as far as the coordinator knows."""
+    terminate_seconds: float | None = None
+    """How long its executor may take to end after SIGTERM; None for the time that is usual."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.input_requests import InputRequests
 from ao_runner.runs.run_request import (
     CannotStart,
+    GracePeriods,
     RunRequest,
     Served,
     Simulation,
@@ -115,6 +116,7 @@ async def served_order(
                 simulation = await serving.enter_async_context(playing)
             if host.hosting is not None:
                 served = await serving.enter_async_context(host.hosting.serving(assignment, host.runner_values))
+            seconds = assignment.terminate_seconds
             request = request_under(
                 profile,
                 session,
@@ -129,6 +131,7 @@ async def served_order(
                 first_parameters=assignment.first_parameters,
                 is_resolved=assignment.is_resolved,
                 inputs=inputs,
+                grace_periods=GracePeriods() if seconds is None else GracePeriods(terminate_seconds=seconds),
                 workspaces=host.home / WORKSPACES,
             )
         except CannotStart as error:

@@ -44,6 +44,8 @@ from ao_runner.home import make_private
 from ao_runner.run_events import RunKey
 from ao_runner.runs.submission import NewRun, Reception, accept
 
+TERMINATE_SECONDS: Final = 4.0
+"""With the second before SIGTERM, clients of this contract see a stopped run after 5 s, as of the existing runner."""
 MAX_SCRIPT_BYTES: Final = 64 * 1024 * 1024
 """The maximum size of all files of a script together, unpacked."""
 MAX_FILES: Final = 1000
@@ -265,6 +267,7 @@ class OfferedRun:
             run=replace(accepted.run, profile=None),
             is_resolved=details.is_resolved,
             queued_seconds=_age_seconds(self.document.get("created_at"), now),
+            terminate_seconds=TERMINATE_SECONDS,
         )
 
 

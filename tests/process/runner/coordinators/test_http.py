@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +24,8 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.profiles import COORDINATOR_TOKEN
 from ao_runner.run_events import RunKey
+from ao_runner.runs.run_request import invocation_of
+from ao_runner.worker.assignment import Host, served_order
 from tests.foreign_coordinator.faults import ANSWER_LOST, BROKEN, DOWN, HALF_OPEN, PROXY_PAGE, Fault, busy, refusing
 from tests.foreign_coordinator.server import ForeignCoordinator
 from tests.foreign_coordinator.state import State
@@ -329,6 +332,13 @@ async def test_a_stop_of_a_session_names_the_run_of_it_that_the_worker_has() -> 
         server.state.notify({"stop_sessions": ["ses_1", "ses_of_others"]})
         orders = await coordinator.orders()
         assert orders == Orders(frozenset({"run_1"}), frozenset({"ses_1", "ses_of_others"}))
+
+
+async def test_an_executor_that_ignores_a_stop_has_four_seconds_after_sigterm(tmp_path: Path) -> None:
+    """With the second before SIGTERM, clients of this contract see the end after five, as of the existing runner."""
+    async with a_run() as (_, _, assignment), served_order(assignment, Host(tmp_path, {}, "echo")) as request:
+        sent: Any = invocation_of(request, request.session, "3.0", has_inputs=False)
+    assert sent["limits"]["cancel_grace_seconds"] == request.grace_periods.terminate_seconds == 4
 
 
 async def test_a_server_that_comes_back_is_polled_again_and_both_is_told_once() -> None:
