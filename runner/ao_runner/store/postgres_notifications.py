@@ -44,8 +44,9 @@ async def listening(url: str, tell: Callable[[str], None]) -> AsyncIterator[Wake
     finally:
         for task in tasks:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):  # a fault, and not the end of the block
+                raise outcome
 
 
 def direct_url(url: str) -> str:
@@ -60,10 +61,10 @@ async def missing_notifications(url: str, direct: str) -> str | None:
     """
     token = secrets.token_hex(8)
     try:
-        async with await _connected(direct) as listener:
+        async with _connection(direct) as listener:
             await listener.execute(f"LISTEN {PROBE_CHANNEL}")
             with suppress(psycopg.Error):  # all other calls report that the store cannot be used
-                async with await _connected(url) as sender:
+                async with _connection(url) as sender:
                     await sender.execute("SELECT pg_notify(%s, %s)", (PROBE_CHANNEL, token))
                 async for notification in listener.notifies(timeout=PROBE_SECONDS):
                     if notification.payload == token:
@@ -80,7 +81,7 @@ async def _listen(url: str, wakeup: Wakeup) -> None:
     """Trigger the wakeup at each notification. If the connection is lost, waiting tasks poll until it is back."""
     while True:
         with suppress(psycopg.Error):
-            async with await _connected(url) as connection:
+            async with _connection(url) as connection:
                 await connection.execute(f"LISTEN {CHANNEL}")
                 wakeup.notify()  # something may have come before
                 async for _ in connection.notifies():
@@ -88,8 +89,14 @@ async def _listen(url: str, wakeup: Wakeup) -> None:
         await asyncio.sleep(1)
 
 
-async def _connected(url: str) -> "psycopg.AsyncConnection[tuple[Any, ...]]":
-    return await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None, **settings_of(url))
+@asynccontextmanager
+async def _connection(url: str) -> "AsyncIterator[psycopg.AsyncConnection[tuple[Any, ...]]]":
+    """Yield a connection, and close it at once: its own block would roll back first, and lose it if cancelled then."""
+    connection = await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None, **settings_of(url))
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 def settings_of(url: str) -> dict[str, Any]:
