@@ -57,13 +57,14 @@ def direct_url(url: str) -> str:
 async def missing_notifications(url: str, direct: str) -> str | None:
     """Return why notifications that are sent at `url` do not arrive at `direct`; None if they do.
 
-    A notification is sent and awaited: a pooler in transaction mode accepts LISTEN, and so does another database.
+    A notification is sent and awaited: a pooler in transaction mode accepts LISTEN, and so does another database. None
+    also where the store itself cannot be reached, which all other calls report.
     """
     token = secrets.token_hex(8)
     try:
         async with _connection(direct) as listener:
             await listener.execute(f"LISTEN {PROBE_CHANNEL}")
-            with suppress(psycopg.Error):  # all other calls report that the store cannot be used
+            with suppress(psycopg.Error):
                 async with _connection(url) as sender:
                     await sender.execute("SELECT pg_notify(%s, %s)", (PROBE_CHANNEL, token))
                 async for notification in listener.notifies(timeout=PROBE_SECONDS):
@@ -73,6 +74,8 @@ async def missing_notifications(url: str, direct: str) -> str | None:
                     return "AO_STORE is probably the address of a pooler, such as pgbouncer in transaction mode"
                 return "AO_STORE_DIRECT is probably the address of a pooler, or of another database"
     except psycopg.Error as error:
+        if direct == url:
+            return None
         return f"listening failed: {without_credentials(' '.join(str(error).split()))}"
     return None
 
