@@ -32,7 +32,11 @@ def kill_worker_and_keeper(worker: Working) -> None:
 
 @pytest.mark.requirement("AOX-260")
 @pytest.mark.requirement("AOX-261")
-@pytest.mark.parametrize("kill", [kill_worker, kill_worker_and_keeper], ids=["worker", "keeper"])
+@pytest.mark.parametrize(
+    "kill",
+    [pytest.param(kill_worker, marks=pytest.mark.slow), kill_worker_and_keeper],
+    ids=["worker", "keeper"],
+)
 def test_what_was_durable_arrives_once_and_every_run_ends_once(home: Home, kill: Callable[[Working], None]) -> None:
     runs = [*home.submit(4, LASTING), *[home.submit_to(f"ses_{number}", "5 0") for number in range(46)]]
     with home.worker("--concurrency", "4") as worker:

@@ -52,6 +52,7 @@ def pairs() -> Iterator[Any]:
             gaps = sorted(GAPS.get(door, {}).keys() & request.asked.keys())
             reason = KNOWN.get((door, name), ", ".join(f"{gap}: {GAPS[door][gap]}" for gap in gaps))
             marks = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
+            marks += [pytest.mark.slow] if door == "submit_batch" else []  # it reads each line as `pipe` does
             yield pytest.param(door, name, id=f"{door}: {name}", marks=marks)
 
 

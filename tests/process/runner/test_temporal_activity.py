@@ -73,6 +73,7 @@ def test_an_order_has_the_fields_of_every_door_for_json_by_the_same_names() -> N
     assert AskedInJson.model_fields.keys() < Order.model_fields.keys()
 
 
+@pytest.mark.slow  # repeats what another test does
 def test_the_activity_returns_the_result_which_is_stored_on_this_host(ao: Ao) -> None:
     result = perform(ActivityEnvironment(), ao, "echo", "hé" * 100_000)
 
@@ -81,6 +82,7 @@ def test_the_activity_returns_the_result_which_is_stored_on_this_host(ao: Ao) ->
     assert stored == {name: value for name, value in result.items() if name != "host"}
 
 
+@pytest.mark.slow  # repeats what another test does
 def test_a_retryable_failure_with_nothing_done_is_tried_again_when_the_provider_says_so(ao: Ao) -> None:
     prompt = failing_with(retryable=True, side_effects="none", retry_after_seconds=20)
 

@@ -15,7 +15,8 @@ WAITING = "/stream$|/sse/|/worker/(claim|orders)$|^/runner/runs$"
 """Calls whose answer waits for something."""
 
 
-@pytest.mark.parametrize("examples", ["1", pytest.param("25", marks=pytest.mark.slow)])
+@pytest.mark.slow  # every call, with many requests
+@pytest.mark.parametrize("examples", ["1", "25"])
 def test_no_generated_request_is_answered_otherwise_than_documented(
     serve: Serve, tmp_path: Path, examples: str
 ) -> None:

@@ -29,7 +29,7 @@ each_agent = pytest.mark.parametrize(
     [
         pytest.param("claude-acp", marks=needs_claude_agent),
         pytest.param("gemini", marks=needs_gemini),
-        pytest.param("opencode", marks=needs_opencode),
+        pytest.param("opencode", marks=[needs_opencode, pytest.mark.slow]),
     ],
 )
 
@@ -146,6 +146,7 @@ def test_opencode_is_not_asked_where_it_would_take_another_model(start_model: St
 
 
 @needs_opencode
+@pytest.mark.slow  # three starts of OpenCode
 def test_opencode_continues_a_session_only_where_it_began(start_model: StartModel, tmp_path: Path) -> None:
     model = start_model({"text": "Hello.", "repeat": "forever"})
     started = ask("opencode", model.url, tmp_path, {})

@@ -71,6 +71,7 @@ def test_a_parent_waits_for_a_child_whose_answer_keeps_the_contract_of_the_paren
     assert (child["agent_name"], child["status"], child["execution_mode"]) == ("grader", "completed", "sync")
 
 
+@pytest.mark.slow  # beside the server, tests/process/server/test_callbacks.py plays the same with scripts
 def test_a_parent_ends_its_turn_and_is_resumed_with_the_result_of_its_child(
     serve_claude: ServeClaude, start_model: StartModel
 ) -> None:
