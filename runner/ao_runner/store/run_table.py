@@ -127,7 +127,7 @@ class RunTable(Part):
                 raise OfAnotherSession(wanted, owner, session_id)
             return self.find_id(session_id, LAST)
         if len(chosen) != 1:
-            raise SessionUnknown(wanted, chosen[:5])
+            raise SessionUnknown(wanted, chosen)
         return str(chosen[0])
 
     def of_sessions(self, *session_ids: str) -> list[Run]:

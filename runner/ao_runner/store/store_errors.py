@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 from ao_runner.errors import RunnerError
 
 BEHIND: Final = "Probably it failed over to a replica that was behind: make that one synchronous"
+MOST_CANDIDATES: Final = 5
 BATCH: Final = "bat_"
 """The beginning of the ids of batches."""
 
@@ -39,30 +40,34 @@ class SessionsOpen(RunnerError):
 
 
 @dataclass(eq=False)
-class SessionUnknown(RunnerError):
-    """No session, or more than one, matches an id."""
+class _IdUnknown(RunnerError):
+    """Nothing of a kind, or more than one, matches an id."""
 
     wanted: str
     candidates: Sequence[str] = ()
 
     def __str__(self) -> str:
         if self.candidates:
-            return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates)}; give more of the id"
+            return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates[:MOST_CANDIDATES])}; give more of the id"
+        return self._none_matches()
+
+    def _none_matches(self) -> str:
+        raise NotImplementedError
+
+
+class SessionUnknown(_IdUnknown):
+    """No session, or more than one, matches an id."""
+
+    def _none_matches(self) -> str:
         if self.wanted.startswith(BATCH):
             return f"{self.wanted!r} names a batch; show it with `ao results`, `ao wait` or `ao runs --batch`"
         return f"there is no session or run {self.wanted!r}; `ao sessions` and `ao runs` list them"
 
 
-@dataclass(eq=False)
-class BatchUnknown(RunnerError):
+class BatchUnknown(_IdUnknown):
     """No batch, or more than one, matches an id."""
 
-    wanted: str
-    candidates: Sequence[str] = ()
-
-    def __str__(self) -> str:
-        if self.candidates:
-            return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates[:5])}; give more of the id"
+    def _none_matches(self) -> str:
         known = (
             "`ao submit --batch` prints its id, `last` is the newest one, and `ao events RUN --follow` follows a run"
         )

@@ -16,6 +16,8 @@ from tests.process.executors.driver import wait_until
 from tests.process.lifeline.leftovers import ends, processes_in
 from tests.process.runner.cli.calling import SECONDS, Ao, miniature
 
+notices = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the next line shows it, and these say nothing")
+
 PARENT = """
 import socket, subprocess, sys
 kind, log, *argv = sys.argv[1:]
@@ -63,6 +65,7 @@ def begun(ao: Ao) -> bool:
     return said.exit_code == 0 and "run_started" in said.stdout
 
 
+@notices
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "options", "executor"),
@@ -103,6 +106,7 @@ def test_a_run_that_writes_elsewhere_goes_on_without_its_parent(kind: str, ao: A
     assert json.loads(ao("result", "last", "--json").stdout)["status"] == "cancelled"
 
 
+@notices
 def test_a_silent_run_ends_when_its_reader_is_gone(ao: Ao) -> None:
     """The same in one process less, for every suite."""
     ours, theirs = socket.socketpair()
@@ -130,6 +134,7 @@ child.wait()
 
 
 @pytest.mark.thorough
+@notices
 def test_an_asked_run_ends_with_its_parent_although_a_fork_of_that_holds_the_pipe(ao: Ao) -> None:
     argv = [sys.executable, "-c", FORKING_PARENT, sys.executable, "-m", "ao_runner.cli.asked_run"]
     order = {"blueprint": "agent.yaml", "prompt": "x", "profile": miniature("ignores_cancel")}
@@ -152,6 +157,7 @@ def test_an_asked_run_ends_with_its_parent_although_a_fork_of_that_holds_the_pip
 
 
 @pytest.mark.thorough
+@notices
 def test_a_worker_on_a_pipe_ends_with_its_parent_although_its_runs_are_silent(ao: Ao) -> None:
     agent = ao.folder / "agent.yaml"
     argv = ao.argv("worker", "--coordinator", "stdout", "--profile", miniature("ignores_cancel"))
