@@ -10,6 +10,8 @@ import pytest
 from ao_executors.codex.codex_config import EFFORTS
 from tests.real_cli.codex.conftest import StartCodex
 
+PLACEHOLDERS = {".agents", ".aws", ".codex", ".git"}
+"""Empty folders on which the CLI's sandbox mounts. CLI 0.163 sometimes leaves them (openai/codex issue 31599)."""
 ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "I want to"}
 
 
@@ -51,7 +53,8 @@ def test_access_says_what_needs_no_question(
     run = codex.run(executor_config={"access": access})
 
     names = {path.name for folder in (codex.project, elsewhere) for path in folder.iterdir()}
-    assert sorted(names) == made
+    assert sorted(names - PLACEHOLDERS) == made
+    assert not any(list((codex.project / name).glob("*")) for name in PLACEHOLDERS)
     statuses = {event["tool_call_id"]: event["status"] for event in run.of_type("tool_finished")}
     assert statuses["call_3"] == statuses["call_4"] == ("completed" if access == "all" else "denied")
     assert run.of_type("input_requested") == []
