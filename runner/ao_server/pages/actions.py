@@ -1,26 +1,22 @@
-"""Actions of pages: cancel, run again and resume. Each answers a form with a redirect."""
+"""Actions of pages: cancel and run again, pause and resume profiles. Each answers a form with a redirect."""
 
 from http import HTTPStatus
 from typing import Annotated, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form
 from fastapi.responses import RedirectResponse
-from pydantic import ValidationError
 
-from ao_protocol.wire import problems_of
 from ao_runner.runs.submission import NewRun
 from ao_runner.store.records import OPEN_STATUSES
 from ao_runner.store.store import Store
 from ao_server.api.batches import BatchId, repeated_failed
 from ao_server.api.limits import MAX_NAME, pause_profile, resume_profile
 from ao_server.api.run_calls import RunId, found_run, stopped, submitted
-from ao_server.api.sessions import SessionId
 from ao_server.context import Context, ServerContext
-from ao_server.pages.uploads import ATTACHED, read_form
 from ao_server.problems import refusal
 from ao_server.recording import note_targets
-from ao_server.submission import RunBody, repeated
+from ao_server.submission import repeated
 
 routes = APIRouter(include_in_schema=False)
 MOST_AT_ONCE: Final = 100
@@ -66,20 +62,6 @@ async def act_on_many(
         elif action == "again" and not is_open:
             await _repeated(context, state.run.run_id)
     return _see(back)
-
-
-@routes.post("/ui/sessions/{session_id}/resume")
-async def resume(request: Request, context: Context, session_id: SessionId) -> RedirectResponse:
-    """Add a run that continues a session with a prompt and files."""
-    given, attached = await read_form(request)
-    parameters = {"prompt": given.get("prompt", "").replace("\r\n", "\n")}
-    try:
-        wanted = RunBody(type="resume_session", session_id=session_id, parameters=parameters, attachments=attached)
-    except ValidationError as error:
-        found = "; ".join(problems_of(error, {ATTACHED: attached}))
-        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_attachments", found) from error
-    await submitted(context, [wanted])
-    return _see(f"/ui/sessions/{quote(session_id, safe='')}")
 
 
 @routes.post("/ui/workers/pause")

@@ -13,6 +13,7 @@ from ao_protocol.short_text import Excerpt
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.answering import input_of, value_from
 from ao_runner.store.input_table import StoredRequest
+from ao_runner.store.store import Store
 from ao_server.api.inputs import RequestId, answered_with, found_request
 from ao_server.api.run_calls import RunId
 from ao_server.context import Context
@@ -68,6 +69,11 @@ class RequestView:
         parts += [f"\u201c{labels.get(str(chosen), str(chosen))}\u201d"] if chosen is not None else []
         parts += [f"by {request.answered_by}"] if request.answered_by else []
         return " ".join(parts)
+
+
+def waiting_of(store: Store, run_id: str) -> list[RequestView]:
+    """Return the requests of a run that wait for a person."""
+    return [RequestView(one) for one in store.inputs.of_run(run_id) if one.is_waiting]
 
 
 @routes.post("/ui/runs/{run_id}/inputs/{request_id:path}")
