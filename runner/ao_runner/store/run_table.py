@@ -148,6 +148,10 @@ class RunTable(Part):
         newest = f"rowid IN (SELECT rowid FROM ({numbered}) AS numbered WHERE back <= {MOST_OF_A_SESSION})"  # noqa: S608
         return self.select(newest, self._db.listed(session_ids))
 
+    def of_ids(self, run_ids: Collection[str]) -> list[RunState]:
+        """Return the runs with these ids, oldest first. Damaged rows go to `damage`."""
+        return self.select(f"run_id {self._db.among_sql}", self._db.listed(run_ids)) if run_ids else []
+
     def states(self, *statuses: RunStatus) -> list[RunState]:
         """Return the runs with one of the statuses, or all, oldest first. Damaged rows go to `damage`."""
         if not statuses:

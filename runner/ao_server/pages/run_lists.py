@@ -53,12 +53,14 @@ async def stream_sessions(request: Request, context: Context, wanted: Filter) ->
 
 
 def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:
+    attention = None if wanted.is_set else attention_of(store)
     counts = store.runs.count_batch(wanted.batch) if wanted.batch else store.figures.count_by_status()
     return {
         **_listed(store, wanted),
         "counts": {name: counts.get(stored, 0) for name, stored in STATUS_NAMES.items()},
         "total": sum(counts.values()),
-        "in_need": [] if wanted.is_set else attention_of(store).rows,
+        "in_need": attention.rows if attention else [],
+        "in_inbox": attention.count if attention else "",
         "most_in_need": MOST_IN_NEED,
     }
 

@@ -103,3 +103,14 @@ def test_a_session_tells_validation_errors_and_retries(scripted: Served, agent: 
     assert "1 retry" in facts
     assert "$.approval" in page
     assert ('aria-labelledby="result"' in page) is (verdict == "valid")
+
+
+def test_a_run_that_waits_for_a_person_stands_above_and_is_counted(serve: Serve, open_page: Open) -> None:
+    server = serve_asking(serve, "{wait_seconds: 3600}")
+    asked(server)
+    page = open_page(f"{server.url}/ui/runs")
+    need = page.get_by_role("region", name="Needs a person")
+    expect(need.locator(".badge")).to_have_text("asks")
+    expect(need).to_contain_text("1 in the inbox")
+    expect(page.locator("#inbox-count")).to_have_text("1")
+    expect(page).to_have_title("(1) Runs · AO")
