@@ -1,13 +1,14 @@
 """Templates and what each of them gets. All text is escaped, and characters that hide or reorder text are shown."""
 
+from http import HTTPStatus
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import Response
@@ -18,6 +19,9 @@ from ao_runner.store.run_figures import RUNS_WITH_RESULTS
 
 STATIC: Final = Path(__file__).parent / "static"
 THEME_COOKIE: Final = "ao_theme"
+SAID_COOKIE: Final = "ao_said"
+"""What the last action did, for the next page."""
+MOST_SAID: Final = 300
 NAVIGATION: Final = (
     ("/ui/runs", "Runs"),
     ("/ui/sessions", "Sessions"),
@@ -68,8 +72,20 @@ def page(request: Request, template: str, status: int = 200, **values: object) -
         "theme": theme if theme in {"light", "dark"} else "",
         "can_act": can_act(request),
         "role": getattr(request.state, "role", None),
+        "said": unquote(request.cookies.get(SAID_COOKIE, ""))[:MOST_SAID],
     }
-    return html(fragment(template, **shared, **values), status)
+    answer = html(fragment(template, **shared, **values), status)
+    if shared["said"]:
+        answer.delete_cookie(SAID_COOKIE, httponly=True, samesite="lax")
+    return answer
+
+
+def see(address: str, said: str = "") -> RedirectResponse:
+    """Lead to a page, which shows once what was done."""
+    answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
+    if said:
+        answer.set_cookie(SAID_COOKIE, quote(said[:MOST_SAID]), 30, httponly=True, samesite="lax")
+    return answer
 
 
 def html(text: str, status: int = 200) -> Response:

@@ -20,11 +20,13 @@
   button.hidden = false;
   showTheme();
 
+  const notice = document.getElementById("notice");
   const say = (text) => {
-    const notice = document.getElementById("notice");
     notice.textContent = text;
-    setTimeout(() => { if (notice.textContent === text) notice.textContent = ""; }, 4000);
+    setTimeout(() => { if (notice.textContent === text) notice.textContent = ""; }, 6000);
   };
+
+  if (notice.textContent) say(notice.textContent);
 
   const age = (seconds) => {
     for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
@@ -85,6 +87,12 @@
   document.addEventListener("change", (event) => {
     if (!event.target.matches("[data-all]")) return;
     for (const box of document.querySelectorAll('input[name="run_id"]')) box.checked = event.target.checked;
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || !event.target.closest("form.resume, form.run")) return;
+    const send = event.target.form.querySelector("button.main:not(:disabled)");
+    if (send) event.target.form.requestSubmit(send);
   });
 
   const live = document.getElementById("live");
