@@ -108,6 +108,8 @@ def answer_to(error: Exception) -> tuple[int, Any]:
     if isinstance(error, UnacceptableSchema):
         message = f"{error.what} is not an acceptable JSON Schema"
         return status, {"error": "invalid_schema", "message": message, "problems": problems_in(error.problems)}
+    if isinstance(error, SchemaNotFound):
+        return status, {"error": "SchemaNotFound", "message": str(error)}
     if not isinstance(error, RunRefused):
         return status, str(error)
     if error.reason is RefusalReason.SESSION_EXISTS:

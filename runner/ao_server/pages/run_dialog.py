@@ -17,11 +17,11 @@ from ao_protocol.inputs import PROMPT_SCHEMA
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry
-from ao_runner.runs.submission import RunRefused
+from ao_runner.runs.submission import RefusalReason, RunRefused
 from ao_runner.store.agent_table import StoredAgent
 from ao_server.api.run_calls import submitted
 from ao_server.context import Context, ServerContext
-from ao_server.pages.draft import checked_json
+from ao_server.pages.draft import checked_json, checked_schema
 from ao_server.pages.editor import FoundAgent, profile_names
 from ao_server.pages.errors import told
 from ao_server.pages.form_fields import FormField, by_field, every_field, fields_of, texts_of, value_of
@@ -32,6 +32,7 @@ from ao_server.submission import RunBody, digest_of
 
 routes = APIRouter(include_in_schema=False)
 OPTIONS: Final = ("profile", "project_dir", "priority", "output_schema_name")
+JSON_OPTIONS: Final = ("output_schema", "output_schema_options")
 RAW: Final = "raw"
 _SAID: Final = {"project_dir": "expected an absolute path"}
 
@@ -69,6 +70,14 @@ async def start_run(request: Request, context: Context, agent: FoundAgent) -> Re
     wanted: dict[str, Any] = {key: given[key].strip() for key in OPTIONS if given.get(key, "").strip()}
     if "priority" in wanted and wanted["priority"].removeprefix("-").isdecimal():
         wanted["priority"] = int(wanted["priority"][:20])
+    for name in JSON_OPTIONS:
+        checked = (checked_schema if name == "output_schema" else checked_json)(given.get(name, ""))
+        if checked.problems:
+            errors = errors | {name: [f"{one.path}: {one.message}" for one in checked.problems]}
+        elif checked.value is not None:
+            wanted[name] = checked.value
+    if wanted.get("output_schema") and wanted.pop("output_schema_name", None):
+        errors = errors | {"output_schema": ["give a schema or choose a named one, not both"]}
     try:
         run = RunBody(
             type="start_session", agent_name=agent.name, parameters=parameters, attachments=attached, **wanted
@@ -83,7 +92,10 @@ async def start_run(request: Request, context: Context, agent: FoundAgent) -> Re
     except HTTPException as error:
         errors = _errors(fields, error.detail)
     except RunRefused as error:
-        errors = by_field(fields, error.problems) if error.problems else {"": [str(error)]}
+        is_option = error.reason in {RefusalReason.CONTRACT, RefusalReason.OPTIONS}
+        place = "output_schema_options" if error.reason is RefusalReason.OPTIONS else ""
+        found = by_field(fields, error.problems) if error.problems and not is_option else {}
+        errors = found or {place: [str(error)]}
     except RunnerError as error:
         errors = {"": [str(error)]}
     return await _shown(request, context, agent, given, errors)
@@ -119,7 +131,7 @@ async def _shown(
     takes_schema = not document.get("output_schema") and not document.get("output_format")
     schemas = await context.access.read(lambda store: SchemaRegistry(store).list()) if takes_schema else []
     fields = fields_of(_schema_of(agent))
-    shown = {field.name for field in every_field(fields)} | {*OPTIONS, RAW, ATTACHED}
+    shown = {field.name for field in every_field(fields)} | {*OPTIONS, *JSON_OPTIONS, RAW, ATTACHED}
     return page(
         request,
         "agent_run.html",
@@ -132,4 +144,5 @@ async def _shown(
         profiles=profile_names(context),
         key=uuid4().hex,
         schemas=[schema.name for schema in schemas],
+        takes_schema=takes_schema,
     )

@@ -13,7 +13,7 @@ from ao_server.pages.attention import attention_of
 from ao_server.pages.errors import wants_html
 from ao_server.pages.filters import ROWS, STATUS_NAMES, Filter, ListFilter
 from ao_server.pages.rendering import page
-from ao_server.pages.run_view import rows_of
+from ao_server.pages.run_view import outcomes_of, rows_of
 from ao_server.pages.streaming import list_stream
 
 routes = APIRouter(include_in_schema=False)
@@ -66,7 +66,8 @@ def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:
 
 
 def _sessions(store: Store, wanted: ListFilter) -> dict[str, Any]:
-    return {**_listed(store, wanted, only_last=True), "statuses": list(STATUS_NAMES)}
+    listed = _listed(store, wanted, only_last=True)
+    return {**listed, "outcomes": outcomes_of(store, listed["rows"]), "statuses": list(STATUS_NAMES)}
 
 
 def _listed(store: Store, wanted: ListFilter, *, only_last: bool = False) -> dict[str, Any]:

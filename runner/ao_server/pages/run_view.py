@@ -3,20 +3,21 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, Terminal, UsageFigures
 from ao_protocol.short_text import Excerpt
+from ao_runner.runs.outcome import terminal_in
 from ao_runner.runs.waiting import WaitReason, reasons_to_wait
 from ao_runner.store.records import OPEN_STATUSES, RunState
 from ao_runner.store.store import Store
 from ao_server.pages.rendering import templates
 from ao_server.pages.requests import RequestView
 from ao_server.pages.timeline import asked_of, cut, in_one_line, pretty
-from ao_server.shapes import names_of, shown_contract, terminal_of
+from ao_server.shapes import names_of, shown_contract, terminal_of, verdicts_of
 
 MOST_NODES: Final = 300
 MOST_LEVELS: Final = 12
@@ -156,6 +157,35 @@ def head_of(store: Store, state: RunState, row: RunRow | None = None) -> dict[st
         "successor": store.runs.find_successor(row.run_id),
         "requests": list(map(RequestView, store.inputs.of_run(row.run_id))),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to, in a list: its result or its fault on one line, and how its output contract was met."""
+
+    text: str
+    verdict: Literal["", "valid", "failed"] = ""
+    retries: int = 0
+
+
+def outcomes_of(store: Store, rows: Sequence[RunRow]) -> dict[str, Outcome]:
+    """Return by run what the runs came to that have ended; a terminal event of more than 64 KiB is left out."""
+    lines = store.events.last_lines([row.run_id for row in rows if not row.is_open])
+    found = {run_id: terminal_in(line) for run_id, line in lines.items()}
+    return {run_id: _outcome(store, run_id, terminal) for run_id, terminal in found.items() if terminal is not None}
+
+
+def _outcome(store: Store, run_id: str, terminal: Terminal) -> Outcome:
+    if isinstance(terminal, Result):
+        text = in_one_line(terminal.result_text if terminal.result_data is None else terminal.result_data)
+        return Outcome(text) if terminal.output is None else Outcome(text, "valid", terminal.output.retry_count)
+    if not isinstance(terminal, Failure):
+        return Outcome("")
+    error = terminal.error
+    if error.type not in {ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED, ErrorType.SCHEMA_VALIDATION_FAILED}:
+        return Outcome(in_one_line(error.message))
+    text = in_one_line((error.validation_errors or [error.message])[0])
+    return Outcome(text, "failed", max(0, len(verdicts_of(store, run_id)) - 1))
 
 
 def next_of(store: Store, state: RunState) -> str | None:
