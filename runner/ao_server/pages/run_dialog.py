@@ -67,17 +67,8 @@ async def start_run(request: Request, context: Context, agent: FoundAgent) -> Re
         problems: list[Problem] = []
         parameters = value_of(fields, given, problems)
         errors = by_field(fields, problems)
-    wanted: dict[str, Any] = {key: given[key].strip() for key in OPTIONS if given.get(key, "").strip()}
-    if "priority" in wanted and wanted["priority"].removeprefix("-").isdecimal():
-        wanted["priority"] = int(wanted["priority"][:20])
-    for name in JSON_OPTIONS:
-        checked = (checked_schema if name == "output_schema" else checked_json)(given.get(name, ""))
-        if checked.problems:
-            errors = errors | {name: [f"{one.path}: {one.message}" for one in checked.problems]}
-        elif checked.value is not None:
-            wanted[name] = checked.value
-    if wanted.get("output_schema") and wanted.pop("output_schema_name", None):
-        errors = errors | {"output_schema": ["give a schema or choose a named one, not both"]}
+    wanted, faults = _options_in(given)
+    errors = {**errors, **faults}
     try:
         run = RunBody(
             type="start_session", agent_name=agent.name, parameters=parameters, attachments=attached, **wanted
@@ -92,13 +83,27 @@ async def start_run(request: Request, context: Context, agent: FoundAgent) -> Re
     except HTTPException as error:
         errors = _errors(fields, error.detail)
     except RunRefused as error:
-        is_option = error.reason in {RefusalReason.CONTRACT, RefusalReason.OPTIONS}
-        place = "output_schema_options" if error.reason is RefusalReason.OPTIONS else ""
-        found = by_field(fields, error.problems) if error.problems and not is_option else {}
-        errors = found or {place: [str(error)]}
+        errors = _refused(fields, error)
     except RunnerError as error:
         errors = {"": [str(error)]}
     return await _shown(request, context, agent, given, errors)
+
+
+def _options_in(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Return what the form says of a run besides its parameters, and what is wrong with that, by field."""
+    wanted: dict[str, Any] = {key: given[key].strip() for key in OPTIONS if given.get(key, "").strip()}
+    if "priority" in wanted and wanted["priority"].removeprefix("-").isdecimal():
+        wanted["priority"] = int(wanted["priority"][:20])
+    faults: dict[str, list[str]] = {}
+    for name in JSON_OPTIONS:
+        checked = (checked_schema if name == "output_schema" else checked_json)(given.get(name, ""))
+        if checked.problems:
+            faults[name] = [f"{one.path}: {one.message}" for one in checked.problems]
+        elif checked.value is not None:
+            wanted[name] = checked.value
+    if "output_schema" in wanted and wanted.pop("output_schema_name", None):
+        faults["output_schema"] = ["give a schema or choose a named one, not both"]
+    return wanted, faults
 
 
 def _schema_of(agent: StoredAgent) -> JsonObject:
@@ -109,6 +114,12 @@ def _schema_of(agent: StoredAgent) -> JsonObject:
     if agent.document.get("type") == "procedural":
         return {}
     return {**PROMPT_SCHEMA, "properties": {"prompt": {"type": "string", "description": "What the agent is to do."}}}
+
+
+def _refused(fields: Sequence[FormField], error: RunRefused) -> dict[str, list[str]]:
+    if error.reason in {RefusalReason.CONTRACT, RefusalReason.OPTIONS}:
+        return {"output_schema_options" if error.reason is RefusalReason.OPTIONS else "": [str(error)]}
+    return by_field(fields, error.problems) if error.problems else {"": [str(error)]}
 
 
 def _errors(fields: Sequence[FormField], detail: Any) -> dict[str, list[str]]:  # noqa: ANN401  # JSON of the API
