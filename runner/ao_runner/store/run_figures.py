@@ -36,13 +36,14 @@ OF_NEWEST: Final = f"runs.rowid > (SELECT max(rowid) FROM runs) - {NEWEST_RUNS}"
 def contains(text: str, end_of_events: str) -> tuple[str, list[object]]:
     """Return the SQL condition that a run contains a text, in any case of letters, and the values for its marks.
 
-    It is looked for in the parameters, and in the last stored events of the newest runs, if they have ended.
+    It is looked for in parameters, in metadata, and in the last stored events of the newest runs that have ended.
     """
     escaped, plain = (_pattern(text, is_ascii=is_ascii) for is_ascii in (True, False))
     patterns = [*dict.fromkeys([escaped, plain])]  # executors write events with and without escapes
     ends = " OR ".join([f"lower({end_of_events}) LIKE ? ESCAPE '!'"] * len(patterns))
     newest = f"runs.rowid > (SELECT max(rowid) FROM runs) - {RUNS_WITH_RESULTS} AND ended_at IS NOT NULL"  # noqa: S608
-    return f"(lower(parameters) LIKE ? ESCAPE '!' OR {newest} AND ({ends}))", [escaped, *patterns]
+    asked = "(lower(parameters) LIKE ? ESCAPE '!' OR lower(coalesce(metadata, '')) LIKE ? ESCAPE '!'"
+    return f"{asked} OR {newest} AND ({ends}))", [escaped, escaped, *patterns]
 
 
 def _pattern(text: str, *, is_ascii: bool) -> str:

@@ -44,9 +44,10 @@ def show_run(store: Store, request: Request, run_id: RunId, until: str = "") -> 
     state = found_run(store, run_id)
     window, asked = window_of(store, [state], _until(until)), pretty(dict(state.run.parameters))
     attached = without_data(state.run.attachments)
-    return page(
-        request, "run.html", window=window, parameters=asked, attachments=attached, **_head_of_run(store, state)
-    )
+    shown = {"window": window, "parameters": asked, "attachments": attached, "metadata": None}
+    if state.run.metadata:
+        shown["metadata"] = pretty(dict(state.run.metadata))
+    return page(request, "run.html", **shown, **_head_of_run(store, state))
 
 
 @routes.get("/ui/runs/{run_id}/stream")

@@ -1,10 +1,10 @@
 """Templates and what each of them gets. All text is escaped, and characters that hide or reorder text are shown."""
 
+from hashlib import sha256
 from http import HTTPStatus
-from importlib.metadata import version
-from os import PathLike
+from os import PathLike, stat_result
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote
 
 from fastapi import FastAPI, Request
@@ -13,11 +13,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from ao_runner.odd_characters import visible
 from ao_runner.store.run_figures import RUNS_WITH_RESULTS
 
 STATIC: Final = Path(__file__).parent / "static"
+RELEASE: Final = sha256(b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))).hexdigest()[:12]
+"""What the addresses of these files end with: browsers keep them until a release has others."""
 THEME_COOKIE: Final = "ao_theme"
 SAID_COOKIE: Final = "ao_said"
 """What the last action did, for the next page."""
@@ -56,7 +59,7 @@ templates.filters["html"] = Markup  # of fragments that are rendered already
 templates.globals["is_update"] = False
 templates.globals["runs_with_results"] = RUNS_WITH_RESULTS
 templates.globals["navigation"] = NAVIGATION
-templates.globals["release"] = version("ao-executor-protocol")
+templates.globals["release"] = RELEASE
 
 
 def can_act(request: Request) -> bool:
@@ -101,9 +104,13 @@ def fragment(template: str, **values: object) -> str:
 class _SmallFiles(StaticFiles):
     """Answers with the whole text of a file: clients that do not read it must not hold an open file."""
 
-    def file_response(self, full_path: str | PathLike[str], *given: Any, **named: Any) -> Response:  # noqa: ANN401  # as the parent's
+    def file_response(
+        self, full_path: str | PathLike[str], stat_result: stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
         """Return the answer with a file."""
-        answer = super().file_response(full_path, *given, **named)
+        answer = super().file_response(full_path, stat_result, scope, status_code)
+        if scope["query_string"] == RELEASE.encode():
+            answer.headers["cache-control"] = "public, max-age=31536000, immutable"
         if not isinstance(answer, FileResponse):
             return answer
         return Response(Path(full_path).read_bytes(), answer.status_code, answer.headers)

@@ -195,6 +195,19 @@ def test_a_change_of_somebody_else_is_not_overwritten_unseen(server: Served, ope
     assert server.client.get("/agents/strict").json()["description"] == "mine"
 
 
+def test_the_text_of_a_deleted_agent_stays_and_can_be_saved_anew(server: Served, open_page: Open) -> None:
+    server.add_agent({"name": "gone", "description": "first", "profile": "no-such-profile"})
+    page = open_page(f"{server.url}/ui/agents/gone")
+    expect(page.locator("#remarks")).to_contain_text("no profile or executor of this host is called 'no-such-profile'")
+    page.get_by_label("Description").fill("second")
+    server.client.delete("/agents/gone").raise_for_status()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(problems(page, "name")).to_contain_text("somebody has deleted the agent")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".alert.good")).to_contain_text("Saved")
+    assert server.client.get("/agents/gone").json()["description"] == "second"
+
+
 def test_an_agent_is_duplicated_deactivated_and_deleted(server: Served, open_page: Open) -> None:
     add_strict(server, {})
     page = open_page(f"{server.url}/ui/agents")

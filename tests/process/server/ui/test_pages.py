@@ -164,6 +164,20 @@ def test_every_page_with_its_assets_is_small(scripted: Served) -> None:
         assert len(page.encode()) + sum(len(scripted.client.get(one).content) for one in assets) < MAX_BYTES
 
 
+def test_files_of_pages_are_kept_until_a_release_has_others(scripted: Served) -> None:
+    page = page_of(scripted, "/ui/runs")
+    (style,) = re.findall(r'href="(/static/app.css[^"]+)"', page)
+    assert "immutable" in scripted.client.get(style).headers["cache-control"]
+    assert "cache-control" not in scripted.client.get("/static/app.css?old").headers
+
+
+def test_metadata_is_shown_and_found(scripted: Served) -> None:
+    run_id = start_scripted(scripted, "chatting", metadata={"ticket": "ABC-123"})["run_id"]
+    assert "ABC-123" in page_of(scripted, f"/ui/runs/{run_id}")
+    assert run_id in page_of(scripted, "/ui/runs?text=abc-123")
+    assert run_id not in page_of(scripted, "/ui/runs?text=abc-124")
+
+
 def test_downloads_have_everything_as_it_was_stored(scripted: Served) -> None:
     run = scripted.ended(start_scripted(scripted, "reviewer")["run_id"])
     base = f"/ui/runs/{run['run_id']}"
