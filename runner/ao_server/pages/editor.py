@@ -79,7 +79,7 @@ async def show_agent(request: Request, context: Context, agent: FoundAgent, save
 async def change_agent(
     request: Request, context: Context, name: AgentName, draft: DraftForm, then: Annotated[str, Form()] = ""
 ) -> Response:
-    """Replace an agent, or show what is wrong. One that somebody else has changed or deleted meanwhile stays as it is."""
+    """Replace an agent, or show what is wrong. One that somebody else has changed or deleted meanwhile stays."""
     agent = await context.access.read(lambda store: store.agents.find(name) if draft.base else found_agent(store, name))
     draft.editing, draft.name = "" if agent is None else name, name
     findings = await _checked(context, draft)
