@@ -114,3 +114,12 @@ def test_a_run_that_waits_for_a_person_stands_above_and_is_counted(serve: Serve,
     expect(need).to_contain_text("1 in the inbox")
     expect(page.locator("#inbox-count")).to_have_text("1")
     expect(page).to_have_title("(1) Runs · AO")
+
+
+def test_all_failures_of_a_kind_are_run_again_at_once(scripted: Served, open_page: Open) -> None:
+    for _ in range(2):
+        scripted.ended(start_scripted(scripted, "crashing")["run_id"])
+    page = open_page(f"{scripted.url}/ui/inbox")
+    page.get_by_role("button", name="Run all 2 again").click()
+    expect(page.get_by_role("status")).to_have_text("2 runs run again")
+    assert len(scripted.client.get("/runs").json()["runs"]) == 4
