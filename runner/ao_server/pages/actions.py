@@ -29,7 +29,7 @@ Back = Annotated[str, Form(pattern=r"^/ui/[^\\]*$", max_length=2000)]
 async def cancel(context: Context, run_id: RunId, back: Back = "") -> RedirectResponse:
     """Cancel a run."""
     await stopped(context, await context.access.read(lambda store: found_run(store, run_id)))
-    return see(back or f"/ui/runs/{quote(run_id, safe='')}", f"Run {run_id} is to stop")
+    return see(back or f"/ui/runs/{quote(run_id, safe='')}", "The run is to stop")
 
 
 @routes.post("/ui/runs/{run_id}/again")

@@ -44,7 +44,7 @@ def show_run(store: Store, request: Request, run_id: RunId, until: str = "") -> 
     state = found_run(store, run_id)
     window, asked = window_of(store, [state], _until(until)), pretty(dict(state.run.parameters))
     attached = without_data(state.run.attachments)
-    shown = {"window": window, "parameters": asked, "attachments": attached, "metadata": None}
+    shown: dict[str, Any] = {"window": window, "parameters": asked, "attachments": attached, "metadata": None}
     if state.run.metadata:
         shown["metadata"] = pretty(dict(state.run.metadata))
     return page(request, "run.html", **shown, **_head_of_run(store, state))

@@ -1,5 +1,6 @@
 """The lists of runs and of sessions, which follow the store as it changes."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -57,8 +58,9 @@ def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:
     listed = _listed(store, wanted)
     # A text is looked for in whole events, which costs too much to count.
     others = wanted.with_status("").of_store(store, listed["agents"])
-    counts = store.runs.count(others) if wanted.is_set and not wanted.text else {}
-    counts = counts if wanted.is_set else store.figures.count_by_status()
+    counts: Mapping[Any, int] = {} if wanted.is_set else store.figures.count_by_status()
+    if wanted.is_set and not wanted.text:
+        counts = store.runs.count(others)
     of_batch = store.runs.count_batch(wanted.batch) if wanted.batch else {}
     return {
         **listed,

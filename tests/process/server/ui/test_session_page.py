@@ -46,7 +46,7 @@ def test_the_form_appears_when_the_first_run_ends_and_keeps_what_is_typed(script
     body = {"type": "resume_session", "session_id": ids["session_id"], "parameters": {"prompt": "Of somebody else"}}
     scripted.client.post("/runs", json=body).raise_for_status()
     expect(page.locator("#head tbody tr")).to_have_count(2)
-    expect(page.locator("#head tbody .badge").nth(1)).to_have_text("completed")
+    expect(page.locator("#head tbody .badge").nth(1)).to_have_text("failed")  # the script has one answer
 
     expect(page.get_by_label("Continue the session")).to_have_value("What I think of")
     expect(resume).to_be_enabled()
@@ -114,6 +114,9 @@ def test_a_run_that_waits_for_a_person_stands_above_and_is_counted(serve: Serve,
     expect(need).to_contain_text("1 in the inbox")
     expect(page.locator("#inbox-count")).to_have_text("1")
     expect(page).to_have_title("(1) Runs · AO")
+    (run,) = server.client.get("/runs").json()["runs"]
+    server.client.post(f"/runs/{run['run_id']}/stop").raise_for_status()
+    server.ended(run["run_id"])
 
 
 def test_all_failures_of_a_kind_are_run_again_at_once(scripted: Served, open_page: Open) -> None:
