@@ -142,7 +142,12 @@ async def _shown(
     takes_schema = not document.get("output_schema") and not document.get("output_format")
     schemas = await context.access.read(lambda store: SchemaRegistry(store).list()) if takes_schema else []
     fields = fields_of(_schema_of(agent))
-    shown = {field.name for field in every_field(fields)} | {*OPTIONS, *JSON_OPTIONS, RAW, ATTACHED}
+    shown = {field.name for field in every_field(fields)} | {
+        *OPTIONS,
+        *(JSON_OPTIONS if takes_schema else ()),
+        RAW,
+        ATTACHED,
+    }
     return page(
         request,
         "agent_run.html",

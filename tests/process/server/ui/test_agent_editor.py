@@ -275,7 +275,9 @@ def test_the_dialog_shows_problems_at_their_fields_and_keeps_the_rest(served: Se
     ],
 )
 def test_an_option_that_is_refused_is_told_at_its_field(served: Served, field: str, text: str, said: str) -> None:
-    answer = served.client.post("/ui/agents/echo/run", data={"$.message": "Hi", field: text})
+    served.add_agent({"name": "free", "parameters_schema": {"type": "object"}})
+    agent = "free" if field.startswith("output_schema") else "echo"
+    answer = served.client.post(f"/ui/agents/{agent}/run", data={"$.message": "Hi", field: text})
     assert answer.status_code == 422
     assert said in re.sub(r".*?" + f'id="{field}-problems">', "", answer.text, count=1, flags=re.DOTALL)
     assert served.client.get("/runs").json()["runs"] == []
