@@ -105,6 +105,7 @@ def build_application(
     )
     app.state.context = context
     app.state.policy = policy
+    app.state.lists = {}
     for part in (
         general, agent_calls.routes, schema_calls.routes, run_calls.routes, batches.routes, inputs.routes,
         sessions.routes, streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes,

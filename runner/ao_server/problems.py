@@ -90,7 +90,7 @@ def refusal(status: HTTPStatus, error: str, message: str, **facts: JsonValue) ->
 
 def in_batch(error: Exception, number: int) -> HTTPException:
     """Return the refusal of one of several runs, with its place among them."""
-    status, detail = _answer_to(error)
+    status, detail = answer_to(error)
     place = f"$.runs[{number}]"
     if not isinstance(detail, dict):
         return HTTPException(status, f"{place}: {detail}")
@@ -100,7 +100,7 @@ def in_batch(error: Exception, number: int) -> HTTPException:
     return HTTPException(status, detail)
 
 
-def _answer_to(error: Exception) -> tuple[int, Any]:
+def answer_to(error: Exception) -> tuple[int, Any]:
     """Return status and detail of the answer to an error."""
     if isinstance(error, HTTPException):
         return error.status_code, error.detail
@@ -108,6 +108,8 @@ def _answer_to(error: Exception) -> tuple[int, Any]:
     if isinstance(error, UnacceptableSchema):
         message = f"{error.what} is not an acceptable JSON Schema"
         return status, {"error": "invalid_schema", "message": message, "problems": problems_in(error.problems)}
+    if isinstance(error, SchemaNotFound):
+        return status, {"error": "SchemaNotFound", "message": str(error)}
     if not isinstance(error, RunRefused):
         return status, str(error)
     if error.reason is RefusalReason.SESSION_EXISTS:
@@ -154,6 +156,6 @@ def _answer_invalid(_request: Request, error: Exception) -> Response:
 
 
 def _answer(_request: Request, error: Exception) -> JSONResponse:
-    status, detail = _answer_to(error)
+    status, detail = answer_to(error)
     headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
     return JSONResponse({"detail": detail}, status, headers)

@@ -95,5 +95,7 @@ def _limit(state: RunState, limits: Mapping[tuple[str, str], RunLimit]) -> WaitR
         return WaitReason("pause", f"profile {profile} is paused until {pause.until}")
     for kind, name in (("profile", profile), ("agent", state.agent_name)):
         if (limit := limits.get((kind, name))) is not None:
+            if limit.most == 0:
+                return WaitReason("limit", f"{kind} {name} is paused")
             return WaitReason("limit", f"limit of {kind} {name}: {limit.running} of {limit.most} run")
     return None

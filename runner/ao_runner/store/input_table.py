@@ -1,6 +1,7 @@
 """The requests of runs to a person, and their answers, of which the first counts (SPEC 8.3)."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -109,6 +110,14 @@ class InputTable(Part):
     def of_run(self, run_id: str) -> list[StoredRequest]:
         """Return the requests of a run in their order."""
         return self._requests("WHERE inputs.run_id = ? ORDER BY asked_at", run_id)
+
+    def asking(self, run_ids: Collection[str]) -> set[str]:
+        """Return those of some runs that have a request whose answer would count."""
+        if not run_ids:
+            return set()
+        condition = f"run_id {self._db.among_sql} AND {_WAITS}"
+        found = self._db.fetch(f"SELECT DISTINCT run_id FROM inputs WHERE {condition}", (self._db.listed(run_ids),))  # noqa: S608
+        return {str(run_id) for (run_id,) in found}
 
     def waiting(self) -> list[StoredRequest]:
         """Return the requests whose answer would count, oldest first, at most `MOST_LISTED`."""

@@ -220,6 +220,10 @@ class RunFilter:
 
     statuses: tuple[RunStatus, ...] = ()
     agent: str | None = None
+    parts: Mapping[Literal["agent_name", "profile"], str] = field(default_factory=dict)
+    """Parts of names, in any case of letters."""
+    since: str | None = None
+    """Only runs that were asked for at this time or later, as a timestamp."""
     equal: Mapping[Literal["profile", "session_id", "parent_session_id", "run_id", "batch_id"], str] = field(
         default_factory=dict
     )

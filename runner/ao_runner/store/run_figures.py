@@ -25,27 +25,37 @@ MOST_LOOKED_BACK: Final = 10_000
 """Number of newest runs to check for a recent end, so that an old store costs no more."""
 RUNS_WITH_RESULTS: Final = 5_000
 """Number of newest runs whose ends are searched."""
-_OF_NEWEST: Final = f"runs.rowid > (SELECT max(rowid) FROM runs) - {NEWEST_RUNS}"  # noqa: S608  # own words
+PARTS: Final = {
+    "agent_name": "session_id IN (SELECT session_id FROM sessions WHERE lower(agent_name) LIKE ? ESCAPE '!')",
+    "profile": "lower(profile) LIKE ? ESCAPE '!'",
+}
+"""The SQL conditions of `RunFilter.parts`."""
+OF_NEWEST: Final = f"runs.rowid > (SELECT max(rowid) FROM runs) - {NEWEST_RUNS}"  # noqa: S608  # own words
 
 
 def contains(text: str, end_of_events: str) -> tuple[str, list[object]]:
     """Return the SQL condition that a run contains a text, in any case of letters, and the values for its marks.
 
-    It is looked for in the parameters, and in the last stored events of the newest runs, if they have ended.
+    It is looked for in parameters, in metadata, and in the last stored events of the newest runs that have ended.
     """
     escaped, plain = (_pattern(text, is_ascii=is_ascii) for is_ascii in (True, False))
     patterns = [*dict.fromkeys([escaped, plain])]  # executors write events with and without escapes
     ends = " OR ".join([f"lower({end_of_events}) LIKE ? ESCAPE '!'"] * len(patterns))
     newest = f"runs.rowid > (SELECT max(rowid) FROM runs) - {RUNS_WITH_RESULTS} AND ended_at IS NOT NULL"  # noqa: S608
-    return f"(lower(parameters) LIKE ? ESCAPE '!' OR {newest} AND ({ends}))", [escaped, *patterns]
+    asked = "(lower(parameters) LIKE ? ESCAPE '!' OR lower(coalesce(metadata, '')) LIKE ? ESCAPE '!'"
+    return f"{asked} OR {newest} AND ({ends}))", [escaped, escaped, *patterns]
 
 
 def _pattern(text: str, *, is_ascii: bool) -> str:
     """Return the pattern of LIKE for JSON that contains a text, in lower case."""
-    written = json.dumps(text.lower(), ensure_ascii=is_ascii)[1:-1]
+    return part_of(json.dumps(text.lower(), ensure_ascii=is_ascii)[1:-1])
+
+
+def part_of(text: str) -> str:
+    """Return the pattern of LIKE for what contains a text, in lower case."""
     for special in "!%_":
-        written = written.replace(special, f"!{special}")
-    return f"%{written}%"
+        text = text.replace(special, f"!{special}")
+    return f"%{text.lower()}%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +107,21 @@ class RunFigures(Part):
         """Return the figures of the newest runs that have ended, newest first."""
         rows = self._db.fetch(
             "SELECT agent_name, started_at, ended_at, cost_usd, input_tokens, output_tokens FROM runs"  # noqa: S608
-            f" JOIN sessions ON sessions.session_id = runs.session_id WHERE {_OF_NEWEST} AND ended_at IS NOT NULL"
+            f" JOIN sessions ON sessions.session_id = runs.session_id WHERE {OF_NEWEST} AND ended_at IS NOT NULL"
             " ORDER BY runs.rowid DESC"
         )
         return [EndedRun(agent_name or "", *figures) for agent_name, *figures in rows]
 
     def count_by_status(self) -> dict[str, int]:
         """Return the number of runs by status, of the newest runs."""
-        rows = self._db.fetch(f"SELECT status, count(*) FROM runs WHERE {_OF_NEWEST} GROUP BY status")  # noqa: S608  # own
+        rows = self._db.fetch(f"SELECT status, count(*) FROM runs WHERE {OF_NEWEST} GROUP BY status")  # noqa: S608  # own
         return {status: int(count) for status, count in rows}
 
     def count_by_agent(self) -> dict[str, int]:
         """Return the number of runs by the name of their agent, of the newest runs."""
         rows = self._db.fetch(
             "SELECT agent_name, count(*) FROM runs JOIN sessions ON sessions.session_id = runs.session_id"  # noqa: S608
-            f" WHERE {_OF_NEWEST} GROUP BY agent_name"
+            f" WHERE {OF_NEWEST} GROUP BY agent_name"
         )
         return {name or "": int(count) for name, count in rows}
 

@@ -12,7 +12,7 @@ from ao_runner.store.brief_fields import brief_columns
 from ao_runner.store.columns import Stored, json_object, reading
 from ao_runner.store.engine import ConstraintBroken, Part, end_of_prefix
 from ao_runner.store.records import LAST, Run, RunFilter, RunRecord, RunState, RunStatus, Session
-from ao_runner.store.run_figures import ONLY, contains
+from ao_runner.store.run_figures import OF_NEWEST, ONLY, PARTS, contains, part_of
 from ao_runner.store.session_table import SessionTable
 from ao_runner.store.store_errors import (
     BEHIND,
@@ -148,6 +148,10 @@ class RunTable(Part):
         newest = f"rowid IN (SELECT rowid FROM ({numbered}) AS numbered WHERE back <= {MOST_OF_A_SESSION})"  # noqa: S608
         return self.select(newest, self._db.listed(session_ids))
 
+    def of_ids(self, run_ids: Collection[str]) -> list[RunState]:
+        """Return the runs with these ids, oldest first. Damaged rows go to `damage`."""
+        return self.select(f"run_id {self._db.among_sql}", self._db.listed(run_ids)) if run_ids else []
+
     def states(self, *statuses: RunStatus) -> list[RunState]:
         """Return the runs with one of the statuses, or all, oldest first. Damaged rows go to `damage`."""
         if not statuses:
@@ -172,11 +176,29 @@ class RunTable(Part):
 
         Large parameters are brief, see `brief_fields`.
         """
+        condition, values = self._condition(wanted)
+        return self.select(condition, *values, tail=f" DESC LIMIT {wanted.limit:d}")
+
+    def count(self, wanted: RunFilter) -> dict[RunStatus, int]:
+        """Return the number of runs that fit a filter by status, of the newest runs."""
+        condition, values = self._condition(wanted)
+        rows = self._db.fetch(
+            f"SELECT status, count(*) FROM runs WHERE {condition} AND {OF_NEWEST} GROUP BY status",  # noqa: S608
+            values,
+        )
+        return {status: int(count) for status, count in rows}
+
+    def _condition(self, wanted: RunFilter) -> tuple[str, list[object]]:
+        """Return the SQL condition of a filter, and the values for its marks."""
         conditions: list[tuple[str, list[object]]] = [(f"{name} = ?", [value]) for name, value in wanted.equal.items()]
         if wanted.before is not None:
             conditions.append(("rowid < ?", [wanted.before]))
         if wanted.agent is not None:
             conditions.append(("session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)", [wanted.agent]))
+        if wanted.since is not None:
+            conditions.append(("coalesce(queued_at, started_at) >= ?", [wanted.since]))
+        for name, part in wanted.parts.items():
+            conditions.append((PARTS[name], [part_of(part)]))
         if wanted.text is not None:
             conditions.append(contains(wanted.text, self._db.tail_sql))
         # Quotes in a text are escaped, so that a pair is found as a whole only.
@@ -186,7 +208,7 @@ class RunTable(Part):
             conditions.append((f"status {self._db.among_sql}", [self._db.listed(wanted.statuses)]))
         condition = " AND ".join(["1 = 1", *(one for one, _ in conditions), *(ONLY[name] for name in wanted.only)])
         values = [value for _, some in conditions for value in some]
-        return self.select(condition, *values, tail=f" DESC LIMIT {wanted.limit:d}")
+        return condition, values
 
     def select(self, condition: str, *values: object, tail: str = "", is_strict: bool = False) -> list[RunState]:
         """Return the runs that fit a condition, oldest first. Unless `is_strict`, large parameters are brief.

@@ -25,6 +25,7 @@ from ao_server.agent_documents import (
 )
 from ao_server.context import Context, reads
 from ao_server.problems import problems_in, refusal
+from ao_server.recording import note_targets
 
 routes = APIRouter(prefix="/agents", tags=["Agents"])
 AgentName = Annotated[str, Path(pattern=f"^{AGENT_NAME}$")]
@@ -84,6 +85,7 @@ async def create_agent(context: Context, document: AgentDocument) -> dict[str, A
         store.agents.put(agent)
 
     await context.access.write(add)
+    note_targets(agent.name)
     return shown_agent(agent)
 
 

@@ -11,6 +11,7 @@ from ao_runner.named_schemas.registry import Outcome, SchemaRegistry
 from ao_runner.store.records import NamedSchema
 from ao_runner.store.store import Store
 from ao_server.context import Context, reads
+from ao_server.recording import note_targets
 
 routes = APIRouter(prefix="/schemas", tags=["Schemas"])
 SchemaName = Annotated[str, Path(max_length=200)]
@@ -43,6 +44,7 @@ async def create_schema(context: Context, wanted: NewSchema) -> dict[str, Any]:
         return registry.create(wanted.name, wanted.schema_, wanted.description), registry.get(wanted.name)
 
     outcome, schema = await context.access.write_alone(lambda store: create(SchemaRegistry(store)))
+    note_targets(schema.name)
     return {**_whole(schema), "outcome": str(outcome)}
 
 

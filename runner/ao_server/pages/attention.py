@@ -7,6 +7,7 @@ from typing import Final
 
 from ao_protocol.errors import ErrorType
 from ao_runner.store.deliveries import GivenUp
+from ao_runner.store.input_table import MOST_LISTED
 from ao_runner.store.records import RunFilter, RunLimit, RunState, timestamp
 from ao_runner.store.store import Store
 from ao_server.pages.requests import RequestView
@@ -38,11 +39,23 @@ class Attention:
     pauses: Sequence[RunLimit]
     given_up: Sequence[GivenUp]
     """The ends of runs of which a parent or a webhook will not hear."""
+    askers: Sequence[RunRow] = ()
+    """The runs of `asking`."""
+    more_asking: int = 0
+    """How many requests wait beyond those of `asking`."""
+    is_cut: bool = False
+    """Whether there may be more than the lists hold."""
 
     @property
     def rows(self) -> list[RunRow]:
-        """All of these runs."""
-        return [*self.waiting, *self.contracts, *self.lost, *self.others]
+        """All of these runs, those first that go on as soon as a person answers."""
+        return [*self.askers, *self.waiting, *self.contracts, *self.lost, *self.others]
+
+    @property
+    def count(self) -> str:
+        """How many entries the inbox has; with a plus if there may be more than are listed."""
+        runs = len(self.asking) + self.more_asking + len(self.rows) - len(self.askers)
+        return f"{runs + len(self.pauses) + len(self.given_up)}{'+' if self.is_cut else ''}"
 
 
 def attention_of(store: Store) -> Attention:
@@ -52,7 +65,10 @@ def attention_of(store: Store) -> Attention:
     wanted = RunFilter(statuses=("failed",), limit=MOST_RUNS, only=("last", "unrepeated"))
     asking = store.inputs.waiting()
     parked = {one.run_id for one in asking}
-    found = [state for state in store.runs.search(wanted) if state.run.run_id not in parked]
+    shown = list(dict.fromkeys(one.run_id for one in asking[:MOST_ASKING]))
+    askers = {state.run.run_id: state for state in store.runs.of_ids(shown)}
+    last = store.runs.search(wanted)
+    found = [state for state in last if state.run.run_id not in parked]
     failed = rows_of(store, [state for state in found if _ended(state) >= since])
     of_type = {row.run_id: row.state.run.error_type for row in failed}
     return Attention(
@@ -63,6 +79,9 @@ def attention_of(store: Store) -> Attention:
         others=[row for row in failed if of_type[row.run_id] not in OF_CONTRACTS | OF_LOSSES],
         pauses=[limit for limit in store.limits.all() if limit.kind == "pause"],
         given_up=store.deliveries.given_up(since),
+        askers=rows_of(store, [askers[one] for one in shown if one in askers]),
+        more_asking=len(asking[MOST_ASKING:]),
+        is_cut=MOST_RUNS in {len(queued), len(last)} or len(asking) == MOST_LISTED,
     )
 
 

@@ -27,7 +27,8 @@ ANSWERS: Final = {
 }
 _FIELDS: Final = {
     "parameters_schema": "input_schema", "output_schema": "output_schema", "default_output_schema": "output_schema",
-    "output_format": "answer", "tags": "tags", "timeout_seconds": "timeout_seconds", **{name: name for name in TEXTS},
+    "output_format": "answer", "tags": "tags", "timeout_seconds": "timeout_seconds",
+    "mcp_servers": "mcp_servers", **{name: name for name in TEXTS},
 }  # fmt: skip
 _ALTERNATIVES: Final = frozenset({"anyOf", "oneOf"})
 """Keywords whose problem says less than those of the alternatives beside it."""
@@ -66,6 +67,7 @@ class Draft(BaseModel):
     input_schema: str = ""
     answer: str = "output_schema"
     output_schema: str = ""
+    mcp_servers: str = ""
     other: str = ""
     input_sample: str = ""
     output_sample: str = ""
@@ -95,6 +97,8 @@ class Draft(BaseModel):
         for name in ("output_schema", "default_output_schema"):
             if not draft.output_schema and (schema := left.pop(name, None)) is not None:
                 draft.answer, draft.output_schema = name, written(schema)
+        if isinstance(left.get("mcp_servers"), dict):  # other forms stay beside the other fields
+            draft.mcp_servers = written(left.pop("mcp_servers"))
         answer = left.get("output_format")
         if isinstance(answer, dict) and not draft.output_schema:
             draft.answer = str(left.pop("output_format").get("form", "xml"))
@@ -211,16 +215,23 @@ class Findings:
 
 def tab_of(name: str) -> str:
     """Return the tab with a field."""
-    return {"input_schema": "input", "output_schema": "output", "answer": "output"}.get(name, "general")
+    return {"input_schema": "input", "output_schema": "output", "answer": "output", "mcp_servers": "mcp"}.get(
+        name, "general"
+    )
 
 
 def findings_of(draft: Draft) -> Findings:
     """Check a draft."""
     given, answered = checked_schema(draft.input_schema), checked_schema(draft.output_schema)
-    other = checked_json(draft.other)
-    own = _document(draft, given, answered)
+    other, servers = checked_json(draft.other), checked_json(draft.mcp_servers)
+    own = _document(draft, given, answered, servers)
     findings = Findings({**(other.value or {}), **own}, given, answered)
-    for name, verdict in (("input_schema", given), ("output_schema", answered), ("other", other)):
+    for name, verdict in (
+        ("input_schema", given),
+        ("output_schema", answered),
+        ("other", other),
+        ("mcp_servers", servers),
+    ):
         for problem in verdict.problems:
             findings.add(name, problem)
     for name in other.value or {}:
@@ -243,7 +254,7 @@ def findings_of(draft: Draft) -> Findings:
     return Findings(findings.document, given, answered, {}, remarks)
 
 
-def _document(draft: Draft, given: CheckedText, answered: CheckedText) -> JsonObject:
+def _document(draft: Draft, given: CheckedText, answered: CheckedText, servers: CheckedText) -> JsonObject:
     """Return what the fields say. A schema that is none is left out: it is among the problems."""
     document: JsonObject = {name: text for name in TEXTS if (text := getattr(draft, name))}
     if given.value is not None:
@@ -251,6 +262,8 @@ def _document(draft: Draft, given: CheckedText, answered: CheckedText) -> JsonOb
     if answered.value is not None:
         is_default = draft.answer == "default_output_schema"
         document["default_output_schema" if is_default else "output_schema"] = answered.value
+    if servers.value is not None:
+        document["mcp_servers"] = servers.value
     if draft.answer in {"xml", "json", "markdown"}:
         document["output_format"] = {"type": "agent_response", "form": draft.answer}
     if tags := [tag.strip() for tag in draft.tags.split(",") if tag.strip()]:

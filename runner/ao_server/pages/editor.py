@@ -1,6 +1,7 @@
 """The editor of an agent: a form that is checked as one types, and that works without JavaScript, too."""
 
 import json
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final
@@ -55,7 +56,7 @@ async def add_agent(
         try:
             await create_agent(context, findings.document)
         except HTTPException as error:
-            findings.add("name", PlacedRemark("$.name", str(error.detail)))
+            findings.add("name", PlacedRemark("$", str(error.detail)))
     return await _stored(request, context, draft, findings, then)
 
 
@@ -76,11 +77,15 @@ async def show_agent(request: Request, context: Context, agent: FoundAgent, save
 
 @routes.post("/ui/agents/{name}")
 async def change_agent(
-    request: Request, context: Context, agent: FoundAgent, draft: DraftForm, then: Annotated[str, Form()] = ""
+    request: Request, context: Context, name: AgentName, draft: DraftForm, then: Annotated[str, Form()] = ""
 ) -> Response:
-    """Replace an agent, or show what is wrong. An agent that somebody else has changed meanwhile is not replaced."""
-    draft.editing = draft.name = agent.name
+    """Replace an agent, or show what is wrong. One that somebody else has changed or deleted meanwhile stays."""
+    agent = await context.access.read(lambda store: store.agents.find(name) if draft.base else found_agent(store, name))
+    draft.editing, draft.name = "" if agent is None else name, name
     findings = await _checked(context, draft)
+    if agent is None:
+        findings.add("name", PlacedRemark("$", "somebody has deleted the agent; save again to create it anew"))
+        return await _stored(request, context, draft, findings, then)
     if draft.base != agent.modified_at:
         draft.base = agent.modified_at
         said = f"somebody else has changed the agent at {agent.modified_at}; save again to replace that"
@@ -101,10 +106,17 @@ async def _checked(context: ServerContext, draft: Draft) -> Findings:
     def check(store: Store) -> Findings:
         findings = findings_of(draft)
         if not draft.editing and draft.name and store.agents.find(draft.name) is not None:
-            findings.add("name", PlacedRemark("$.name", "an agent with this name exists; choose another name"))
+            findings.add("name", PlacedRemark("$", "an agent with this name exists; choose another name"))
         return findings
 
-    return await context.access.read(check)
+    findings = await context.access.read(check)
+    profile = draft.profile
+    if not profile or "/" in profile or "$" in profile or profile in profile_names(context):
+        return findings
+    unknown = (
+        f"no profile or executor of this host is called {profile[:100]!r}; only a worker that serves it takes runs"
+    )
+    return replace(findings, remarks=[*findings.remarks, unknown])
 
 
 async def _shown(  # noqa: PLR0913  # what a page shows

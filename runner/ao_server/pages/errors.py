@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
@@ -34,9 +35,17 @@ def _in_html(answer: Handler) -> Handler:
         detail = json.loads(bytes(found.body))["detail"]
         message, problems = told(detail)
         phrase = HTTPStatus(found.status_code).phrase
-        return page(request, "error.html", found.status_code, phrase=phrase, message=message, problems=problems)
+        shown = {"phrase": phrase, "message": message, "problems": problems, "back": _page_before(request)}
+        return page(request, "error.html", found.status_code, **shown)
 
     return answer_in_html
+
+
+def _page_before(request: Request) -> str:
+    """Return the path of the page with the form that was refused; an empty text if that is none of this server."""
+    came = urlsplit(request.headers.get("referer", ""))
+    is_own = came.netloc == request.headers.get("host") and came.path.startswith("/ui/")
+    return came.path + (f"?{came.query}" if came.query else "") if is_own and request.method == "POST" else ""
 
 
 def told(detail: Any) -> tuple[str, list[str]]:  # noqa: ANN401  # any JSON

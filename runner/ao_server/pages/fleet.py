@@ -96,7 +96,10 @@ def _fleet(context: ServerContext, store: Store) -> dict[str, Any]:
 
 
 def _loads(store: Store, names: Sequence[str]) -> list[ProfileLoad]:
-    """Return the loads of profiles with open runs, with a limit, with a worker of their own, and of those named."""
+    """Return the loads of profiles with open runs, with a limit, with a worker of their own, and of those named.
+
+    What is in use stands first.
+    """
     loads = {
         profile or "": (queued, running, since) for profile, queued, running, since in store.workers.fleet().profiles
     }
@@ -105,7 +108,7 @@ def _loads(store: Store, names: Sequence[str]) -> list[ProfileLoad]:
     served = {name for owner in store.workers.living().values() for name in owner.serves} - {EVERY_PROFILE}
     return [
         ProfileLoad(name, *loads.get(name, (0, 0, None)), limits.get(name))
-        for name in sorted({*loads, *limits, *served, *names})
+        for name in sorted({*loads, *limits, *served, *names}, key=lambda name: (name not in {*loads, *limits}, name))
     ]
 
 

@@ -20,7 +20,11 @@ _OWN_PAGE: Final = re.compile(r"/ui/[A-Za-z0-9._~%/?=&+:@!$',;()*-]*")
 
 @routes.get("/login")
 async def show_login(request: Request, back: str = "") -> Response:
-    """Ask for a token."""
+    """Ask for a token; lead who is logged in to the page that was asked for."""
+    policy: GatePolicy = request.app.state.policy
+    cookie = login_cookie(request.headers.get("cookie", ""))
+    if cookie and policy.logins is not None and policy.logins.role_of(cookie, policy.tokens or {}) is not None:
+        return RedirectResponse(back if _OWN_PAGE.fullmatch(back) else BEGIN, HTTPStatus.SEE_OTHER)
     return _shown(request, back)
 
 
@@ -42,8 +46,9 @@ async def log_in(request: Request, token: Annotated[str, Form()] = "", back: Ann
         return _shown(request, back, wrong, HTTPStatus.UNAUTHORIZED)
     answer = RedirectResponse(back if _OWN_PAGE.fullmatch(back) else BEGIN, HTTPStatus.SEE_OTHER)
     cookie = policy.logins.begin(given)
+    # Links from other sites lead to pages as one who is logged in; the gate refuses what their pages would change.
     answer.set_cookie(
-        COOKIE, cookie, LOGIN_SECONDS, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        COOKIE, cookie, LOGIN_SECONDS, httponly=True, samesite="lax", secure=request.url.scheme == "https"
     )
     return answer
 
@@ -55,7 +60,7 @@ async def log_out(request: Request) -> Response:
     if policy.logins is not None:
         policy.logins.end(login_cookie(request.headers.get("cookie", "")), policy.tokens or {})
     answer = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    answer.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=request.url.scheme == "https")
     return answer
 
 

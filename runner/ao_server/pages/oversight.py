@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse
 from sse_starlette import EventSourceResponse
 from starlette.responses import Response
 
@@ -17,6 +19,7 @@ from ao_server.pages.run_view import seconds_between
 from ao_server.pages.streaming import list_stream
 
 routes = APIRouter(include_in_schema=False)
+COUNT_SECONDS: Final = 1.0
 ACTIONS_AT_ONCE: Final = 200
 ACTIONS_DAYS: Final = 90
 """For how long actions are kept."""
@@ -39,6 +42,17 @@ class Total:
 def inbox(store: Store, request: Request) -> Response:
     """Show the runs that need a person."""
     return page(request, "inbox.html", attention=attention_of(store))
+
+
+@routes.get("/ui/inbox/count")
+async def count_inbox(request: Request, context: Context) -> JSONResponse:
+    """Tell how many entries the inbox has, and how many of them are requests of runs. It is counted once for all."""
+    kept: tuple[float, dict[str, Any]] | None = getattr(request.app.state, "inbox_count", None)
+    if kept is None or monotonic() - kept[0] > COUNT_SECONDS:
+        found = await context.access.read(attention_of)
+        kept = monotonic(), {"count": found.count, "asking": len(found.asking) + found.more_asking}
+        request.app.state.inbox_count = kept
+    return JSONResponse(kept[1], headers={"Cache-Control": "no-store"})
 
 
 @routes.get("/ui/inbox/stream")

@@ -1,23 +1,30 @@
 """Templates and what each of them gets. All text is escaped, and characters that hide or reorder text are shown."""
 
-from importlib.metadata import version
-from os import PathLike
+from hashlib import sha256
+from http import HTTPStatus
+from os import PathLike, stat_result
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Final
+from urllib.parse import quote, unquote
 
 from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from ao_runner.odd_characters import visible
 from ao_runner.store.run_figures import RUNS_WITH_RESULTS
 
 STATIC: Final = Path(__file__).parent / "static"
+RELEASE: Final = sha256(b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))).hexdigest()[:12]
+"""What the addresses of these files end with: browsers keep them until a release has others."""
 THEME_COOKIE: Final = "ao_theme"
+SAID_COOKIE: Final = "ao_said"
+"""What the last action did, for the next page."""
+MOST_SAID: Final = 300
 NAVIGATION: Final = (
     ("/ui/runs", "Runs"),
     ("/ui/sessions", "Sessions"),
@@ -52,7 +59,7 @@ templates.filters["html"] = Markup  # of fragments that are rendered already
 templates.globals["is_update"] = False
 templates.globals["runs_with_results"] = RUNS_WITH_RESULTS
 templates.globals["navigation"] = NAVIGATION
-templates.globals["release"] = version("ao-executor-protocol")
+templates.globals["release"] = RELEASE
 
 
 def can_act(request: Request) -> bool:
@@ -68,8 +75,20 @@ def page(request: Request, template: str, status: int = 200, **values: object) -
         "theme": theme if theme in {"light", "dark"} else "",
         "can_act": can_act(request),
         "role": getattr(request.state, "role", None),
+        "said": unquote(request.cookies.get(SAID_COOKIE, ""))[:MOST_SAID],
     }
-    return html(fragment(template, **shared, **values), status)
+    answer = html(fragment(template, **shared, **values), status)
+    if shared["said"]:
+        answer.delete_cookie(SAID_COOKIE, httponly=True, samesite="lax")
+    return answer
+
+
+def see(address: str, said: str = "") -> RedirectResponse:
+    """Lead to a page, which shows once what was done."""
+    answer = RedirectResponse(address, HTTPStatus.SEE_OTHER)
+    if said:
+        answer.set_cookie(SAID_COOKIE, quote(said[:MOST_SAID]), 30, httponly=True, samesite="lax")
+    return answer
 
 
 def html(text: str, status: int = 200) -> Response:
@@ -85,9 +104,13 @@ def fragment(template: str, **values: object) -> str:
 class _SmallFiles(StaticFiles):
     """Answers with the whole text of a file: clients that do not read it must not hold an open file."""
 
-    def file_response(self, full_path: str | PathLike[str], *given: Any, **named: Any) -> Response:  # noqa: ANN401  # as the parent's
+    def file_response(
+        self, full_path: str | PathLike[str], stat_result: stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
         """Return the answer with a file."""
-        answer = super().file_response(full_path, *given, **named)
+        answer = super().file_response(full_path, stat_result, scope, status_code)
+        if scope["query_string"] == RELEASE.encode():
+            answer.headers["cache-control"] = "public, max-age=31536000, immutable"
         if not isinstance(answer, FileResponse):
             return answer
         return Response(Path(full_path).read_bytes(), answer.status_code, answer.headers)

@@ -13,10 +13,12 @@ from ao_protocol.short_text import Excerpt
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.answering import input_of, value_from
 from ao_runner.store.input_table import StoredRequest
+from ao_runner.store.store import Store
 from ao_server.api.inputs import RequestId, answered_with, found_request
 from ao_server.api.run_calls import RunId
 from ao_server.context import Context
 from ao_server.pages.actions import Back
+from ao_server.pages.rendering import see
 from ao_server.pages.timeline import cut, pretty
 from ao_server.problems import refusal
 
@@ -70,6 +72,11 @@ class RequestView:
         return " ".join(parts)
 
 
+def waiting_of(store: Store, run_id: str) -> list[RequestView]:
+    """Return the requests of a run that wait for a person."""
+    return [RequestView(one) for one in store.inputs.of_run(run_id) if one.is_waiting]
+
+
 @routes.post("/ui/runs/{run_id}/inputs/{request_id:path}")
 async def answer(
     context: Context,
@@ -87,5 +94,6 @@ async def answer(
             given["value"] = value_from(request.fields.get("schema"), value.replace("\r\n", "\n"))
         except InvalidAnswer as error:
             raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_answer", str(error)) from error
-    await answered_with(context, run_id, request_id, given)
-    return RedirectResponse(back or f"/ui/runs/{quote(run_id, safe='')}", 303)
+    answered = await answered_with(context, run_id, request_id, given)
+    said = "Answered" + (f"; the session goes on in run {answered.next_run_id}" if answered.next_run_id else "")
+    return see(back or f"/ui/runs/{quote(run_id, safe='')}", said)

@@ -17,11 +17,11 @@ from ao_protocol.inputs import PROMPT_SCHEMA
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry
-from ao_runner.runs.submission import RunRefused
+from ao_runner.runs.submission import RefusalReason, RunRefused
 from ao_runner.store.agent_table import StoredAgent
 from ao_server.api.run_calls import submitted
 from ao_server.context import Context, ServerContext
-from ao_server.pages.draft import checked_json
+from ao_server.pages.draft import checked_json, checked_schema
 from ao_server.pages.editor import FoundAgent, profile_names
 from ao_server.pages.errors import told
 from ao_server.pages.form_fields import FormField, by_field, every_field, fields_of, texts_of, value_of
@@ -32,6 +32,7 @@ from ao_server.submission import RunBody, digest_of
 
 routes = APIRouter(include_in_schema=False)
 OPTIONS: Final = ("profile", "project_dir", "priority", "output_schema_name")
+JSON_OPTIONS: Final = ("output_schema", "output_schema_options")
 RAW: Final = "raw"
 _SAID: Final = {"project_dir": "expected an absolute path"}
 
@@ -66,9 +67,8 @@ async def start_run(request: Request, context: Context, agent: FoundAgent) -> Re
         problems: list[Problem] = []
         parameters = value_of(fields, given, problems)
         errors = by_field(fields, problems)
-    wanted: dict[str, Any] = {key: given[key].strip() for key in OPTIONS if given.get(key, "").strip()}
-    if "priority" in wanted and wanted["priority"].removeprefix("-").isdecimal():
-        wanted["priority"] = int(wanted["priority"][:20])
+    wanted, faults = _options_in(given)
+    errors = {**errors, **faults}
     try:
         run = RunBody(
             type="start_session", agent_name=agent.name, parameters=parameters, attachments=attached, **wanted
@@ -83,10 +83,27 @@ async def start_run(request: Request, context: Context, agent: FoundAgent) -> Re
     except HTTPException as error:
         errors = _errors(fields, error.detail)
     except RunRefused as error:
-        errors = by_field(fields, error.problems) if error.problems else {"": [str(error)]}
+        errors = _refused(fields, error)
     except RunnerError as error:
         errors = {"": [str(error)]}
     return await _shown(request, context, agent, given, errors)
+
+
+def _options_in(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Return what the form says of a run besides its parameters, and what is wrong with that, by field."""
+    wanted: dict[str, Any] = {key: given[key].strip() for key in OPTIONS if given.get(key, "").strip()}
+    if "priority" in wanted and wanted["priority"].removeprefix("-").isdecimal():
+        wanted["priority"] = int(wanted["priority"][:20])
+    faults: dict[str, list[str]] = {}
+    for name in JSON_OPTIONS:
+        checked = (checked_schema if name == "output_schema" else checked_json)(given.get(name, ""))
+        if checked.problems:
+            faults[name] = [f"{one.path}: {one.message}" for one in checked.problems]
+        elif checked.value is not None:
+            wanted[name] = checked.value
+    if "output_schema" in wanted and wanted.pop("output_schema_name", None):
+        faults["output_schema"] = ["give a schema or choose a named one, not both"]
+    return wanted, faults
 
 
 def _schema_of(agent: StoredAgent) -> JsonObject:
@@ -97,6 +114,12 @@ def _schema_of(agent: StoredAgent) -> JsonObject:
     if agent.document.get("type") == "procedural":
         return {}
     return {**PROMPT_SCHEMA, "properties": {"prompt": {"type": "string", "description": "What the agent is to do."}}}
+
+
+def _refused(fields: Sequence[FormField], error: RunRefused) -> dict[str, list[str]]:
+    if error.reason in {RefusalReason.CONTRACT, RefusalReason.OPTIONS}:
+        return {"output_schema_options" if error.reason is RefusalReason.OPTIONS else "": [str(error)]}
+    return by_field(fields, error.problems) if error.problems else {"": [str(error)]}
 
 
 def _errors(fields: Sequence[FormField], detail: Any) -> dict[str, list[str]]:  # noqa: ANN401  # JSON of the API
@@ -119,7 +142,12 @@ async def _shown(
     takes_schema = not document.get("output_schema") and not document.get("output_format")
     schemas = await context.access.read(lambda store: SchemaRegistry(store).list()) if takes_schema else []
     fields = fields_of(_schema_of(agent))
-    shown = {field.name for field in every_field(fields)} | {*OPTIONS, RAW, ATTACHED}
+    shown = {field.name for field in every_field(fields)} | {
+        *OPTIONS,
+        *(JSON_OPTIONS if takes_schema else ()),
+        RAW,
+        ATTACHED,
+    }
     return page(
         request,
         "agent_run.html",
@@ -132,4 +160,5 @@ async def _shown(
         profiles=profile_names(context),
         key=uuid4().hex,
         schemas=[schema.name for schema in schemas],
+        takes_schema=takes_schema,
     )

@@ -1,5 +1,6 @@
 """The lists of runs and of sessions, which follow the store as it changes."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -11,9 +12,9 @@ from ao_runner.store.store import Store
 from ao_server.context import Context
 from ao_server.pages.attention import attention_of
 from ao_server.pages.errors import wants_html
-from ao_server.pages.filters import ROWS, STATUS_NAMES, Filter, ListFilter
+from ao_server.pages.filters import ROWS, STATUS_NAMES, TIMES, Filter, ListFilter
 from ao_server.pages.rendering import page
-from ao_server.pages.run_view import rows_of
+from ao_server.pages.run_view import outcomes_of, rows_of
 from ao_server.pages.streaming import list_stream
 
 routes = APIRouter(include_in_schema=False)
@@ -53,25 +54,37 @@ async def stream_sessions(request: Request, context: Context, wanted: Filter) ->
 
 
 def _runs(store: Store, wanted: ListFilter) -> dict[str, Any]:
-    counts = store.runs.count_batch(wanted.batch) if wanted.batch else store.figures.count_by_status()
+    attention = None if wanted.is_set else attention_of(store)
+    listed = _listed(store, wanted)
+    # A text is looked for in whole events, which costs too much to count.
+    others = wanted.with_status("").of_store(store, listed["agents"])
+    counts: Mapping[Any, int] = {} if wanted.is_set else store.figures.count_by_status()
+    if wanted.is_set and not wanted.text:
+        counts = store.runs.count(others)
+    of_batch = store.runs.count_batch(wanted.batch) if wanted.batch else {}
     return {
-        **_listed(store, wanted),
-        "counts": {name: counts.get(stored, 0) for name, stored in STATUS_NAMES.items()},
-        "total": sum(counts.values()),
-        "in_need": [] if wanted.is_set else attention_of(store).rows,
+        **listed,
+        "counts": {name: None if wanted.text else counts.get(stored, 0) for name, stored in STATUS_NAMES.items()},
+        "total": None if wanted.text else sum(counts.values()),
+        "of_batch": {name: of_batch.get(stored, 0) for name, stored in STATUS_NAMES.items()},
+        "in_need": attention.rows if attention else [],
+        "in_inbox": attention.count if attention else "",
         "most_in_need": MOST_IN_NEED,
     }
 
 
 def _sessions(store: Store, wanted: ListFilter) -> dict[str, Any]:
-    return {**_listed(store, wanted, only_last=True), "statuses": list(STATUS_NAMES)}
+    listed = _listed(store, wanted, only_last=True)
+    return {**listed, "outcomes": outcomes_of(store, listed["rows"]), "statuses": list(STATUS_NAMES)}
 
 
 def _listed(store: Store, wanted: ListFilter, *, only_last: bool = False) -> dict[str, Any]:
-    states = store.runs.search(wanted.of_store(only_last=only_last))
+    agents = [agent.name for agent in store.agents.all()]
+    states = store.runs.search(wanted.of_store(store, agents, only_last=only_last))
     return {
         "wanted": wanted,
         "rows": rows_of(store, states[:ROWS]),
         "older": states[ROWS - 1].number if len(states) > ROWS else None,
-        "agents": [agent.name for agent in store.agents.all()],
+        "agents": agents,
+        "times": TIMES,
     }

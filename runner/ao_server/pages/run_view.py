@@ -3,19 +3,21 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import JsonValue
 
+from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, Terminal, UsageFigures
 from ao_protocol.short_text import Excerpt
+from ao_runner.runs.outcome import terminal_in
 from ao_runner.runs.waiting import WaitReason, reasons_to_wait
 from ao_runner.store.records import OPEN_STATUSES, RunState
 from ao_runner.store.store import Store
 from ao_server.pages.rendering import templates
 from ao_server.pages.requests import RequestView
-from ao_server.pages.timeline import asked_in, cut, in_one_line, pretty
-from ao_server.shapes import names_of, shown_contract, terminal_of
+from ao_server.pages.timeline import asked_of, cut, in_one_line, pretty
+from ao_server.shapes import names_of, shown_contract, terminal_of, verdicts_of
 
 MOST_NODES: Final = 300
 MOST_LEVELS: Final = 12
@@ -29,6 +31,8 @@ class RunRow:
     state: RunState
     usage: UsageFigures | None = None
     waiting: WaitReason | None = None
+    asks: bool = False
+    """Whether a request of it waits for a person."""
 
     @property
     def run_id(self) -> str:
@@ -41,6 +45,18 @@ class RunRow:
         return names_of(self.state).run
 
     @property
+    def shown_state(self) -> str:
+        """The state for people: a run that waits for an answer asks, and one that was parked has not failed."""
+        if self.asks:
+            return "asks"
+        return "parked" if self.is_parked else self.status
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether the run ended so that an answer continues it."""
+        return self.state.run.error_type == ErrorType.INPUT_REQUIRED
+
+    @property
     def is_open(self) -> bool:
         """Whether the run has not ended."""
         return self.state.run.status in OPEN_STATUSES
@@ -48,7 +64,7 @@ class RunRow:
     @property
     def asked(self) -> str:
         """The begin of what was asked, on one line."""
-        return in_one_line(asked_in(self.state.run.parameters))
+        return in_one_line(asked_of(self.state.run))
 
     @property
     def began(self) -> str:
@@ -116,12 +132,15 @@ def rows_of(store: Store, states: Sequence[RunState]) -> list[RunRow]:
     # Of runs that wait behind others, some sessions are looked at.
     sessions = list(dict.fromkeys(state.run.session_id for state in queued if state.run.mode == "resume"))
     waiting = reasons_to_wait(store, [*alone, *store.runs.states_of(*sessions[:MOST_SESSIONS])])
-    return [RunRow(state, usage.get(state.run.run_id), waiting.get(state.run.run_id)) for state in states]
+    asking = store.inputs.asking([state.run.run_id for state in states])
+    return [
+        RunRow(state, usage.get(run_id := state.run.run_id), waiting.get(run_id), run_id in asking) for state in states
+    ]
 
 
-def head_of(store: Store, state: RunState) -> dict[str, Any]:
+def head_of(store: Store, state: RunState, row: RunRow | None = None) -> dict[str, Any]:
     """Return what the head of the page of a run shows: its row, how it ended, its output contract and requests."""
-    row = rows_of(store, [state])[0]
+    row = row or rows_of(store, [state])[0]
     terminal: Terminal | None = None if row.is_open else terminal_of(store, row.run_id)
     result = terminal if isinstance(terminal, Result) else None
     contract = shown_contract(store, state, terminal)
@@ -134,9 +153,45 @@ def head_of(store: Store, state: RunState) -> dict[str, Any]:
         "text": None if result is None or result.result_text is None else cut(result.result_text),
         "tree": None if data is None else next(_nodes("result", data, [MOST_NODES], MOST_LEVELS)),
         "raw": None if data is None else pretty(data, 4000),
+        "next_run": next_of(store, state) if row.is_parked else None,
         "successor": store.runs.find_successor(row.run_id),
         "requests": list(map(RequestView, store.inputs.of_run(row.run_id))),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to, in a list: its result or its fault on one line, and how its output contract was met."""
+
+    text: str
+    verdict: Literal["", "valid", "failed"] = ""
+    retries: int = 0
+
+
+def outcomes_of(store: Store, rows: Sequence[RunRow]) -> dict[str, Outcome]:
+    """Return by run what the runs came to that have ended; a terminal event of more than 64 KiB is left out."""
+    lines = store.events.last_lines([row.run_id for row in rows if not row.is_open])
+    found = {run_id: terminal_in(line) for run_id, line in lines.items()}
+    return {run_id: _outcome(store, run_id, terminal) for run_id, terminal in found.items() if terminal is not None}
+
+
+def _outcome(store: Store, run_id: str, terminal: Terminal) -> Outcome:
+    if isinstance(terminal, Result):
+        text = in_one_line(terminal.result_text if terminal.result_data is None else terminal.result_data)
+        return Outcome(text) if terminal.output is None else Outcome(text, "valid", terminal.output.retry_count)
+    if not isinstance(terminal, Failure):
+        return Outcome("")
+    error = terminal.error
+    if error.type not in {ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED, ErrorType.SCHEMA_VALIDATION_FAILED}:
+        return Outcome(in_one_line(error.message))
+    text = in_one_line((error.validation_errors or [error.message])[0])
+    return Outcome(text, "failed", max(0, len(verdicts_of(store, run_id)) - 1))
+
+
+def next_of(store: Store, state: RunState) -> str | None:
+    """Return the run with which the session of a run went on; None if it was the last one."""
+    later = [one for one in store.runs.states_of(state.run.session_id) if one.number > state.number]
+    return later[0].run.run_id if later else None
 
 
 def _nodes(label: str, value: JsonValue, left: list[int], levels: int) -> Iterator[ValueNode]:

@@ -1,8 +1,10 @@
 """Streams of pages: HTML that a page swaps in. A reader that reconnects with `Last-Event-ID` gets what it lacks."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastapi import Request
@@ -71,19 +73,55 @@ def list_stream(
 ) -> EventSourceResponse:
     """Return the HTML of a list as a stream: a template with what is found in the store, whenever it differs."""
     acts = can_act(request)
-    return event_stream(_whenever_it_differs(context, lambda store: fragment(template, can_act=acts, **find(store))))
+    lists: dict[object, SharedList] = request.app.state.lists
+    key = (template, request.url.query, acts)
+
+    async def follow() -> AsyncIterator[ServerSentEvent]:
+        found = lists.setdefault(key, SharedList(lambda store: fragment(template, can_act=acts, **find(store))))
+        found.readers += 1
+        try:
+            async for event in _whenever_it_differs(context, found):
+                yield event
+        finally:
+            found.readers -= 1
+            if not found.readers:
+                del lists[key]
+
+    return event_stream(follow())
 
 
-async def _whenever_it_differs(context: ServerContext, write: Callable[[Store], str]) -> AsyncIterator[ServerSentEvent]:
+@dataclass(slots=True)
+class SharedList:
+    """A list as HTML that all open pages with the same filters and rights show: it is rendered once for all."""
+
+    write: Callable[[Store], str]
+    readers: int = 0
+    html: str = ""
+    at: float = -math.inf
+    """When its rendering began, on the clock of the event loop."""
+    seconds: float = 0.0
+    """How long that took."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def get(self, context: ServerContext, since: float) -> str:
+        """Return the HTML, rendered again if it is too old, or older than the page that asks."""
+        clock = asyncio.get_running_loop().time
+        async with self.lock:
+            begin = clock()
+            if self.at < since or begin - self.at >= max(BETWEEN_LISTS_SECONDS, self.seconds * SHARE):
+                self.html = await context.access.read(self.write)
+                self.at, self.seconds = begin, clock() - begin
+        return self.html
+
+
+async def _whenever_it_differs(context: ServerContext, found: SharedList) -> AsyncIterator[ServerSentEvent]:
     """Yield HTML whenever it differs, at most twice a second, and less often if it takes long to find."""
-    shown, clock = None, asyncio.get_running_loop().time
+    shown, since = None, asyncio.get_running_loop().time()
     while not context.live.closing.is_set():
-        begin = clock()
-        html = await context.access.read(write)
-        took = clock() - begin
+        html = await found.get(context, since)
         if html != shown:
             shown = html
             yield ServerSentEvent(data=html)
         with suppress(TimeoutError):
-            await asyncio.wait_for(context.live.closing.wait(), max(BETWEEN_LISTS_SECONDS, took * SHARE))
+            await asyncio.wait_for(context.live.closing.wait(), max(BETWEEN_LISTS_SECONDS, found.seconds * SHARE))
         await context.access.wakeup.wait(LOOK_SECONDS - BETWEEN_LISTS_SECONDS)

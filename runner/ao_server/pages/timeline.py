@@ -15,7 +15,7 @@ from ao_protocol.short_text import Excerpt, begin_of_text, shorten, shorten_line
 from ao_runner.runs import narration
 from ao_runner.runs.narration import NOTHING, NarrationEntry, Nesting, event_for_people
 from ao_runner.store.brief_fields import begin_of
-from ao_runner.store.records import RunState
+from ao_runner.store.records import Run, RunState
 from ao_runner.store.store import Store
 from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after
 from ao_server.pages.rendering import fragment
@@ -126,8 +126,11 @@ def in_one_line(value: JsonValue) -> str:
     return shorten_line(text[: 4 * CHARACTERS_OF_LINE], CHARACTERS_OF_LINE)
 
 
-def asked_in(parameters: Mapping[str, JsonValue]) -> JsonValue:
+def asked_of(run: Run) -> JsonValue:
     """Return the prompt of a run; other parameters as they are."""
+    parameters = run.parameters
+    if not parameters and run.input_responses:
+        return "It goes on with the answer of a person."
     return parameters["prompt"] if parameters.keys() == {"prompt"} else begin_of(dict(parameters))
 
 
@@ -171,7 +174,7 @@ def entry_of(event: LoggedEvent, states: Mapping[str, RunState]) -> Entry | None
     if told.weight == "quiet":
         return None
     if told.kind == "start" and (state := states.get(event.run_id)) is not None:
-        told = replace(told, value=asked_in(state.run.parameters))
+        told = replace(told, value=asked_of(state.run))
     return Entry(event.id, event.run_id, parsed.envelope.timestamp, told)
 
 

@@ -20,11 +20,13 @@
   button.hidden = false;
   showTheme();
 
+  const notice = document.getElementById("notice");
   const say = (text) => {
-    const notice = document.getElementById("notice");
     notice.textContent = text;
-    setTimeout(() => { if (notice.textContent === text) notice.textContent = ""; }, 4000);
+    setTimeout(() => { if (notice.textContent === text) notice.textContent = ""; }, 6000);
   };
+
+  if (notice.textContent) say(notice.textContent);
 
   const age = (seconds) => {
     for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
@@ -42,6 +44,17 @@
     }
   };
 
+  // Times of a timeline in the zone of the reader; the day stands there unless it is today.
+  const showTimes = () => {
+    const today = new Date().toDateString();
+    for (const time of document.querySelectorAll(".entry time:not([title])")) {
+      const at = new Date(time.dateTime);
+      if (isNaN(at)) continue;
+      const day = at.toDateString() === today ? "" : `${at.toLocaleDateString(undefined, { month: "short", day: "numeric" })} `;
+      time.textContent = day + at.toLocaleTimeString(undefined, { hour12: false });
+      time.title = `${at.toLocaleString(undefined, { timeZoneName: "short" })}, ${time.dateTime}`;
+    }
+  };
   document.addEventListener("change", ({ target }) => {
     if (!target.dataset.most) return;
     const bytes = [...target.files].reduce((sum, file) => sum + file.size, 0);
@@ -53,6 +66,7 @@
 
   const enhance = () => {
     showAges();
+    showTimes();
     for (const hidden of document.querySelectorAll("[data-copy][hidden], .all[hidden]")) hidden.hidden = false;
   };
   enhance();
@@ -75,6 +89,12 @@
     for (const box of document.querySelectorAll('input[name="run_id"]')) box.checked = event.target.checked;
   });
 
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || !event.target.closest("form.resume, form.run")) return;
+    const send = event.target.form.querySelector("button.main:not(:disabled)");
+    if (send) event.target.form.requestSubmit(send);
+  });
+
   const live = document.getElementById("live");
   const showLive = (text, state) => {
     if (!live) return;
@@ -87,6 +107,37 @@
   document.addEventListener("htmx:sse:close", (event) => {
     if (event.detail.reason === "message") showLive("ended", "");
   });
+
+  // How much the inbox holds: beside its name, in the title, and as a notification where somebody has allowed it.
+  const count = document.getElementById("inbox-count");
+  const title = document.title;
+  let asking = null;
+  const showCount = async () => {
+    try {
+      const answer = await fetch(count.dataset.count);
+      if (!answer.ok || answer.redirected) return;
+      const found = await answer.json();
+      count.hidden = found.count === "0";
+      count.textContent = found.count;
+      count.title = `${found.count} in the inbox, ${found.asking} of them questions`;
+      document.title = found.count === "0" ? title : `(${found.count}) ${title}`;
+      const isMore = asking !== null && found.asking > asking;
+      asking = found.asking;
+      if (isMore && document.hidden && "Notification" in window && Notification.permission === "granted") {
+        const told = new Notification("A run waits for a person", { tag: "ao-inbox" });
+        told.onclick = () => { window.focus(); location.href = "/ui/inbox"; };
+      }
+    } catch { /* The server is away; the next look tells. */ }
+  };
+  if (count) {
+    showCount();
+    setInterval(showCount, 5000);
+  }
+  const notify = document.getElementById("notify");
+  if (notify && "Notification" in window && Notification.permission === "default") {
+    notify.hidden = false;
+    notify.addEventListener("click", async () => { notify.hidden = await Notification.requestPermission() !== "default"; });
+  }
 
   const keepOpen = (part, message) => {
     const reasoning = message.querySelector(".reasoning");

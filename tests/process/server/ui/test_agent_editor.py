@@ -78,6 +78,8 @@ def test_an_agent_is_created_by_keyboard_alone(server: Served, open_page: Open) 
     expect(page.get_by_role("tabpanel", name="Input Schema")).to_be_visible()
     expect(page.get_by_role("tabpanel", name="General")).to_be_hidden()
     page.keyboard.press("End")
+    expect(page.get_by_role("tab", name="MCP Servers")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
     tab_to(page, page.get_by_label("JSON Schema of the answer"))
     page.keyboard.type('{\n"type":')
     page.keyboard.press("Tab")
@@ -193,6 +195,19 @@ def test_a_change_of_somebody_else_is_not_overwritten_unseen(server: Served, ope
     assert server.client.get("/agents/strict").json()["description"] == "mine"
 
 
+def test_the_text_of_a_deleted_agent_stays_and_can_be_saved_anew(server: Served, open_page: Open) -> None:
+    server.add_agent({"name": "gone", "description": "first", "profile": "no-such-profile"})
+    page = open_page(f"{server.url}/ui/agents/gone")
+    expect(page.locator("#remarks")).to_contain_text("no profile or executor of this host is called 'no-such-profile'")
+    page.get_by_label("Description").fill("second")
+    server.client.delete("/agents/gone").raise_for_status()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(problems(page, "name")).to_contain_text("somebody has deleted the agent")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".alert.good")).to_contain_text("Saved")
+    assert server.client.get("/agents/gone").json()["description"] == "second"
+
+
 def test_an_agent_is_duplicated_deactivated_and_deleted(server: Served, open_page: Open) -> None:
     add_strict(server, {})
     page = open_page(f"{server.url}/ui/agents")
@@ -252,12 +267,17 @@ def test_the_dialog_shows_problems_at_their_fields_and_keeps_the_rest(served: Se
         ("priority", "high", "valid integer"),
         ("priority", "5000", "less than or equal to 1000"),
         ("project_dir", "here", "expected an absolute path"),
+        ("output_schema", '{"type": "objct"}', "$.type"),
+        ("output_schema", "{", "not JSON"),
+        ("output_schema_options", '{"max_retries": 99}', "max_retries"),
         ("raw", "[1]", "expected a JSON object"),
         ("raw", '{"message"', "not JSON: line 1"),
     ],
 )
 def test_an_option_that_is_refused_is_told_at_its_field(served: Served, field: str, text: str, said: str) -> None:
-    answer = served.client.post("/ui/agents/echo/run", data={"$.message": "Hi", field: text})
+    served.add_agent({"name": "free", "parameters_schema": {"type": "object"}})
+    agent = "free" if field.startswith("output_schema") else "echo"
+    answer = served.client.post(f"/ui/agents/{agent}/run", data={"$.message": "Hi", field: text})
     assert answer.status_code == 422
     assert said in re.sub(r".*?" + f'id="{field}-problems">', "", answer.text, count=1, flags=re.DOTALL)
     assert served.client.get("/runs").json()["runs"] == []
@@ -291,6 +311,40 @@ def test_a_run_can_ask_for_a_named_schema(server: Served, open_page: Open) -> No
     expect(page.locator(".alert")).to_contain_text("It cannot be deleted: 1 run used schema 'level-1'")
     expect(page.get_by_role("button", name="Delete")).to_have_count(0)
     assert server.client.post("/ui/schemas/level-1/delete").status_code == 409
+
+
+def test_a_run_can_ask_for_a_schema_of_its_own_and_its_retries(server: Served) -> None:
+    script = {"answers": [{"json": {"level": "high"}}, {"json": {"level": 3}}]}
+    server.add_agent({"name": "free", "profile": "scripted", "executor_config": {"script": script}})
+    schema = '{"type": "object", "properties": {"level": {"type": "integer"}}}'
+
+    def status(options: str) -> str:
+        form = {"$.prompt": "Go", "output_schema": schema, "output_schema_options": options}
+        sent = server.client.post("/ui/agents/free/run", data=form)
+        assert sent.status_code == 303, sent.text
+        return str(server.ended(sent.headers["location"].rpartition("/")[2])["status"])
+
+    assert [status('{"max_retries": 0}'), status("")] == ["failed", "completed"]
+    listed = server.client.get("/ui/sessions").text
+    assert '>valid</span> <span class="sub wide">1 retry</span>' in listed
+    assert ">failed</span>" in listed
+    assert "$.level" in listed
+
+
+def test_mcp_servers_have_a_tab_with_their_problems(server: Served, open_page: Open) -> None:
+    page = open_page(f"{server.url}/ui/agents/_new")
+    page.get_by_label("Name").fill("served")
+    tab = page.get_by_role("tab", name="MCP Servers")
+    tab.click()
+    page.get_by_label("MCP servers, as JSON").fill('{"files": {"type": "stdio"}}')
+    expect(problems(page, "mcp_servers")).to_contain_text("command")
+    expect(tab).to_contain_text("1 problems")
+    page.get_by_label("MCP servers, as JSON").fill('{"files": {"type": "stdio", "command": "mcp-files"}}')
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".alert.good")).to_contain_text("Saved")
+    servers = {"files": {"type": "stdio", "command": "mcp-files"}}
+    assert server.client.get("/agents/served").json()["mcp_servers"] == servers
+    expect(page.get_by_label("MCP servers, as JSON")).to_have_value(json.dumps(servers, indent=2))
 
 
 def test_a_named_schema_is_created_with_checks_and_deleted(server: Served, open_page: Open) -> None:

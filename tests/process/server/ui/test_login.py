@@ -25,7 +25,7 @@ def test_a_login_leads_to_the_page_that_was_asked_for(guarded: Served, open_page
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{guarded.url}/ui/agents?x=1")
     (cookie,) = page.context.cookies()
-    assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == (COOKIE, True, "Strict")
+    assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == (COOKIE, True, "Lax")
     assert cookie["value"] not in tokens_of(guarded.home).values()
     acts = 1 if role == "client" else 0
     expect(page.get_by_role("link", name="New agent")).to_have_count(acts)
@@ -40,6 +40,23 @@ def test_a_login_leads_to_the_page_that_was_asked_for(guarded: Served, open_page
     expect(page).to_have_url(f"{guarded.url}/login")
     page.goto(f"{guarded.url}/ui/runs")
     expect(page).to_have_url(f"{guarded.url}/login?back=/ui/runs")
+
+
+def test_a_link_of_another_site_leads_to_the_page_of_one_who_is_logged_in(guarded: Served, open_page: Open) -> None:
+    page = open_page(f"{guarded.url}/login")
+    page.get_by_label("Token").fill(tokens_of(guarded.home)["client"])
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{guarded.url}/ui/runs")
+    other = f"http://localhost:{guarded.port}/static/icon.svg"
+    page.route(
+        other,
+        lambda route: route.fulfill(body=f'<a href="{guarded.url}/ui/agents">a run</a>', content_type="text/html"),
+    )
+    page.goto(other)
+    page.get_by_role("link").click()
+    expect(page).to_have_url(f"{guarded.url}/ui/agents")
+    page.goto(f"{guarded.url}/login?back=/ui/schemas")
+    expect(page).to_have_url(f"{guarded.url}/ui/schemas")
 
 
 def test_a_wrong_token_is_told(guarded: Served, open_page: Open) -> None:

@@ -62,6 +62,7 @@ def test_actions_reach_all_chosen_runs(scripted: Served, open_page: Open) -> Non
     for run_id in runs[:2]:
         page.locator(f"#r-{run_id} input").check()
     page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("status")).to_have_text("2 runs cancelled")
     expect(page.locator(".badge.stopped")).to_have_count(2, timeout=60_000)
     assert [scripted.ended(run_id)["status"] for run_id in runs[:2]] == ["stopped", "stopped"]
     assert scripted.run(runs[2])["status"] != "stopped"
@@ -76,6 +77,27 @@ def test_filters_combine(scripted: Served) -> None:
     page = page_of(scripted, "/ui/runs?status=failed&agent=stubborn&profile=scripted&text=pr+7")
     assert re.findall(r'<tr id="r-(\w+)"', page) == [wanted]
     assert "No run fits" in page_of(scripted, "/ui/runs?status=completed&agent=stubborn")
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_parts_of_names_and_times_filter_and_are_counted(share: Serve, shared_store: str) -> None:
+    server = share(store=shared_store)
+    add_scripted(server, "chatting", "stubborn")
+    server.add_agent({"name": "chat", "profile": "scripted", "executor_config": {"script": {"answers": []}}})
+    ids = {name: start_scripted(server, name)["run_id"] for name in ("chatting", "stubborn")}
+    for run_id in ids.values():
+        server.ended(run_id)
+
+    def found(query: str, path: str = "/ui/runs") -> list[str]:
+        return re.findall(r'<tr id="[rn]-(\w+)"', page_of(server, f"{path}?{query}"))
+
+    assert found("agent=TING") == found("agent=ting&profile=SCRIPT&since=1h") == [ids["chatting"]]
+    assert found("agent=chat") == []  # an agent of this name exists, so no other one is meant
+    assert found("agent=%25") == found("profile=_") == []
+    filtered = page_of(server, "/ui/runs?agent=TING&since=24h")
+    assert 'aria-current="true">All <b>1</b>' in filtered
+    assert "failed <b>0</b>" in filtered
+    assert "All</a>" in page_of(server, "/ui/runs?text=do")
 
 
 def test_a_list_has_pages(scripted: Served) -> None:
@@ -140,6 +162,20 @@ def test_every_page_with_its_assets_is_small(scripted: Served) -> None:
         page = page_of(scripted, path)
         assets = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page))
         assert len(page.encode()) + sum(len(scripted.client.get(one).content) for one in assets) < MAX_BYTES
+
+
+def test_files_of_pages_are_kept_until_a_release_has_others(scripted: Served) -> None:
+    page = page_of(scripted, "/ui/runs")
+    (style,) = re.findall(r'href="(/static/app.css[^"]+)"', page)
+    assert "immutable" in scripted.client.get(style).headers["cache-control"]
+    assert "cache-control" not in scripted.client.get("/static/app.css?old").headers
+
+
+def test_metadata_is_shown_and_found(scripted: Served) -> None:
+    run_id = start_scripted(scripted, "chatting", metadata={"ticket": "ABC-123"})["run_id"]
+    assert "ABC-123" in page_of(scripted, f"/ui/runs/{run_id}")
+    assert run_id in page_of(scripted, "/ui/runs?text=abc-123")
+    assert run_id not in page_of(scripted, "/ui/runs?text=abc-124")
 
 
 def test_downloads_have_everything_as_it_was_stored(scripted: Served) -> None:
