@@ -232,7 +232,7 @@ async def _until_ended(context: ServerContext, run_id: str, seconds: float) -> N
                     await changed.wait()
 
 
-@routes.get("/{run_id}/result")
+@routes.get("/{run_id}/result", operation_id="get_run_result")
 @reads
 def get_result(store: Store, run_id: RunId) -> dict[str, Any]:
     """Return the result of a run that has completed."""

@@ -55,7 +55,7 @@ def get_status(store: Store, idle: Idle, session_id: SessionId) -> dict[str, Any
     return {"status": current_status(store.runs.states_of(session_id), is_idle=session_id in idle)}
 
 
-@routes.get("/{session_id}/result")
+@routes.get("/{session_id}/result", operation_id="get_session_result")
 @reads
 def get_result(store: Store, session_id: SessionId) -> dict[str, Any]:
     """Return the result of the last run, with `validated_output` and `schema_validation`."""

@@ -29,3 +29,15 @@ def test_no_generated_request_is_answered_otherwise_than_documented(
         capture_output=True, text=True, cwd=tmp_path, check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout[-6000:]
+
+
+def test_operations_have_names_of_functions_streams_their_content_and_tokens_a_scheme(serve: Serve) -> None:
+    document = serve("--no-worker").client.get("/openapi.json").json()
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    names = [one["operationId"] for one in operations]
+    assert len(names) == len(set(names))
+    assert {"create_run", "list_runs", "stop_run", "get_run_result", "get_session_result", "worker_claim"} <= set(names)
+    for path in ("/runs/{run_id}/stream", "/sessions/{session_id}/stream", "/sse/sessions"):
+        assert list(document["paths"][path]["get"]["responses"]["200"]["content"]) == ["text/event-stream"]
+    assert document["components"]["securitySchemes"]["bearer"] == {"type": "http", "scheme": "bearer"}
+    assert document["security"] == [{"bearer": []}, {}]
