@@ -112,11 +112,13 @@ async def test_what_cannot_be_started_is_told_and_queues_nothing(serve: Serve) -
         for reason, arguments in REFUSED.items():
             result = await session.call_tool("start_agent_session", {"parameters": HI, **arguments})
             assert result.is_error
-            assert reason in json.loads(result.content[0].text)["error"]
-        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
-    assert tools["list_agent_sessions"].annotations.read_only_hint
-    assert tools["delete_all_agent_sessions"].annotations.destructive_hint
-    assert tools["start_agent_session"].input_schema["properties"]["mode"]["enum"] == list(MODES)
+            (block,) = result.content
+            assert block.type == "text"
+            assert reason in json.loads(block.text)["error"]
+        tools = {tool.name: tool.model_dump() for tool in (await session.list_tools()).tools}
+    assert tools["list_agent_sessions"]["annotations"]["read_only_hint"]
+    assert tools["delete_all_agent_sessions"]["annotations"]["destructive_hint"]
+    assert tools["start_agent_session"]["input_schema"]["properties"]["mode"]["enum"] == list(MODES)
     assert server.client.get("/runs").json()["runs"] == []
 
 
