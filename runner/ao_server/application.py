@@ -140,6 +140,11 @@ def _document_tokens(app: FastAPI) -> None:
         document = described()
         document.setdefault("components", {})["securitySchemes"] = {"bearer": _BEARER}
         document["security"] = [{"bearer": []}, {}]
+        for operation in (one for path in document["paths"].values() for one in path.values()):
+            for answer in operation["responses"].values():
+                for content in answer.get("content", {}).values():
+                    if "$ref" in (schema := content.get("schema", {})):
+                        content["schema"] = {"$ref": schema["$ref"]}  # FastAPI merges it with that of a bare object
         return document
 
     app.openapi = with_tokens  # type: ignore[method-assign]  # as FastAPI documents it

@@ -11,6 +11,7 @@ from tests.process.server.conftest import Serve
 EXCLUDED = "positive_data_acceptance"
 """What fits the document may be refused: parameters have to fit the schema of an agent, which is in no document."""
 
+WANTED = {"agent_name": "echo", "parameters": {"prompt": "Hi"}}
 WAITING = "/stream$|/sse/|/worker/(claim|orders)$|^/runner/runs$"
 """Calls whose answer waits for something."""
 
@@ -41,3 +42,24 @@ def test_operations_have_names_of_functions_streams_their_content_and_tokens_a_s
         assert list(document["paths"][path]["get"]["responses"]["200"]["content"]) == ["text/event-stream"]
     assert document["components"]["securitySchemes"]["bearer"] == {"type": "http", "scheme": "bearer"}
     assert document["security"] == [{"bearer": []}, {}]
+
+
+def test_a_created_run_and_its_result_are_what_the_document_describes(serve: Serve) -> None:
+    server = serve()
+    server.add_agent(
+        {"name": "echo", "profile": "scripted", "executor_config": {"script": {"answers": [{"text": "A"}]}}}
+    )
+    document = server.client.get("/openapi.json").json()
+
+    def fields_of(path: str, method: str, status: str) -> set[str]:
+        schema = document["paths"][path][method]["responses"][status]["content"]["application/json"]["schema"]
+        assert list(schema) == ["$ref"]
+        return set(document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]["required"])
+
+    run = server.client.post("/runs", json={"type": "start_session", **WANTED})
+    assert run.json().keys() == fields_of("/runs", "post", "201")
+    assert run.headers["Location"] == f"/runs/{run.json()['run_id']}"
+    assert server.client.get(run.headers["Location"], params={"wait": "30"}).json()["status"] == "completed"
+    result = server.client.get(f"{run.headers['Location']}/result").json()
+    assert result.keys() == fields_of("/runs/{run_id}/result", "get", "200")
+    assert result.keys() == fields_of("/sessions/{session_id}/result", "get", "200")
