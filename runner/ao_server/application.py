@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 
 from ao_runner.connections import Application, BoundedServer
 from ao_runner.coordinators.http import worker_calls
@@ -64,6 +65,7 @@ from ao_server.webhook_sending import send_messages
 SWEEP_SECONDS: Final = 2.0
 ANSWERS_KEPT: Final = timedelta(days=7)
 """How long a request with an Idempotency-Key can be repeated."""
+_BEARER: Final = {"type": "http", "scheme": "bearer"}
 general = APIRouter(tags=["Health"])
 
 
@@ -102,6 +104,7 @@ def build_application(
         responses=RESPONSES,
         docs_url=None,
         redoc_url=None,
+        generate_unique_id_function=_operation_id,
     )
     app.state.context = context
     app.state.policy = policy
@@ -119,8 +122,33 @@ def build_application(
     app.add_middleware(StrictBodies)
     app.router.routes.append(mcp.route)
     handle_errors(app)
+    _document_tokens(app)
     show_errors_as_pages(app)
     return app, Gate(app, policy)
+
+
+def _operation_id(route: APIRoute) -> str:
+    """Return the name of an operation, as a generated client names its function; a worker's has its prefix."""
+    prefix = route.path.split("/")[1]
+    return f"{prefix}_{route.name}" if prefix in {"worker", "runner"} else route.name
+
+
+def _document_tokens(app: FastAPI) -> None:
+    """Describe the bearer token in the OpenAPI document. A server without tokens asks for none."""
+    described = app.openapi
+
+    def with_tokens() -> dict[str, Any]:
+        document = described()
+        document.setdefault("components", {})["securitySchemes"] = {"bearer": _BEARER}
+        document["security"] = [{"bearer": []}, {}]
+        for operation in (one for path in document["paths"].values() for one in path.values()):
+            for answer in operation["responses"].values():
+                for content in answer.get("content", {}).values():
+                    if "$ref" in (schema := content.get("schema", {})):
+                        content["schema"] = {"$ref": schema["$ref"]}  # FastAPI merges it with that of a bare object
+        return document
+
+    app.openapi = with_tokens  # type: ignore[method-assign]  # as FastAPI documents it
 
 
 class SignalledServer(BoundedServer):

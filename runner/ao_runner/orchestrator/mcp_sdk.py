@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 from pydantic import JsonValue, ValidationError
 
 from ao_protocol.wire import JsonObject, problems_of
-from ao_runner.orchestrator.coordinator_client import CoordinatorClient
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient, ToolRefused
 from ao_runner.orchestrator.tools import TOOLS, Caller, Tool
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -119,7 +119,10 @@ def _server(client: CoordinatorClient, caller_of: Callable[[Any], Caller]) -> An
 
 
 async def _answer(client: CoordinatorClient, caller: Caller, name: str, arguments: JsonObject) -> JsonObject:
-    """Return the result of `tools/call`. Each item of a list is a text, as in the existing runner."""
+    """Return the result of `tools/call`. Each item of a list is a text, as in the existing runner.
+
+    A refusal is the text `{"error": …}` with `isError`, by which clients know it as one.
+    """
     tool = _TOOLS.get(name)
     if tool is None:
         return _failed(f"Unknown tool: {name}")
@@ -128,6 +131,9 @@ async def _answer(client: CoordinatorClient, caller: Caller, name: str, argument
     except ValidationError as error:
         problems = "; ".join(str(problem) for problem in problems_of(error, arguments))
         return _failed(f"The arguments of {name} are not valid: {problems}")
+    except ToolRefused as refusal:
+        said: JsonObject = {"error": str(refusal), **refusal.details}
+        return _failed(json.dumps(said, indent=2, ensure_ascii=False))
     items = answer if isinstance(answer, list) else [answer]
     content: list[JsonValue] = [
         {"type": "text", "text": json.dumps(item, indent=2, ensure_ascii=False)} for item in items
@@ -141,5 +147,8 @@ def _failed(reason: str) -> JsonObject:
 
 
 def _written(tool: Tool) -> JsonObject:
-    written: JsonObject = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    written: JsonObject = {
+        "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema,
+        "annotations": dict(tool.hints),
+    }  # fmt: skip
     return {**written, "outputSchema": {**_A_LIST, "title": f"{tool.name}Output"}} if tool.is_list else written

@@ -1,6 +1,6 @@
 """The tools: seven have names, arguments and results of the existing runner. This module is independent of MCP.
 
-A failure is a result `{"error": …}`, which the agent reads like any other result.
+A failure is a result `{"error": …}`, which the MCP server marks with `isError`.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
-from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from ao_protocol.wire import JsonObject
 from ao_runner.orchestrator.coordinator_client import CoordinatorClient, ToolRefused, objects_in, path_of
@@ -26,6 +26,11 @@ BLUEPRINT_FIELDS: Final[Mapping[str, JsonValue]] = {
 SESSION_FIELDS: Final = ("session_id", "status", "agent_name", "created_at", "last_resumed_at")
 _OBJECTS: Final = {"parameters", "attachments", "output_schema", "output_schema_options", "metadata", "labels"}
 _VALIDATION: Final = ("validated_output", "schema_validation")
+_READS: Final[Mapping[str, JsonValue]] = {"readOnlyHint": True, "openWorldHint": False}
+_STARTS: Final[Mapping[str, JsonValue]] = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": True}
+_ENDS: Final[Mapping[str, JsonValue]] = {
+    "readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False,
+}  # fmt: skip
 _ENDED_WELL: Final = frozenset({"finished", "idle"})
 
 
@@ -64,7 +69,7 @@ class _NewRun(AskedInJson):
 
     profile: ClassVar[None] = None  # type: ignore[misc]  # an agent may not choose who performs a run
     parameters: dict[str, Any]
-    mode: str = "sync"
+    mode: str = Field("sync", json_schema_extra={"enum": list(MODES)})
 
     _read_texts = model_validator(mode="before")(_read)
 
@@ -86,6 +91,8 @@ class Tool:
     description: str
     arguments: type[BaseModel]
     perform: Callable[[CoordinatorClient, Caller, Any], Awaitable[JsonObject | list[JsonObject]]]
+    hints: Mapping[str, JsonValue]
+    """The annotations of the tool (MCP, ToolAnnotations)."""
     is_list: bool = False
 
     @property
@@ -100,13 +107,9 @@ class Tool:
 
         Raises:
             pydantic.ValidationError: The arguments do not match the schema.
+            ToolRefused: The tool cannot do what is asked.
         """
-        given = self.arguments.model_validate(arguments)
-        try:
-            return await self.perform(client, caller, given)
-        except ToolRefused as refusal:
-            said: JsonObject = {"error": str(refusal), **refusal.details}
-            return [said] if self.is_list else said
+        return await self.perform(client, caller, self.arguments.model_validate(arguments))
 
 
 async def _list_blueprints(client: CoordinatorClient, caller: Caller, _: _NoArguments) -> list[JsonObject]:
@@ -255,9 +258,10 @@ TOOLS: Final = (
         '{"prompt": "..."}.',
         _NoArguments,
         _list_blueprints,
+        _READS,
         is_list=True,
     ),
-    Tool("list_agent_sessions", "List all agent sessions.", _NoArguments, _list_sessions, is_list=True),
+    Tool("list_agent_sessions", "List all agent sessions.", _NoArguments, _list_sessions, _READS, is_list=True),
     Tool(
         "start_agent_session",
         "Start a new session of an agent. It is a child of your session, if you have one.\n\nArgs:\n"
@@ -267,6 +271,7 @@ TOOLS: Final = (
         f"    project_dir: Folder that it works in (optional)\n{_ABOUT_RUNS}",
         _Start,
         _start,
+        _STARTS,
     ),
     Tool(
         "resume_agent_session",
@@ -277,6 +282,7 @@ TOOLS: Final = (
         f"{_ABOUT_RUNS}",
         _Resume,
         _resume,
+        _STARTS,
     ),
     Tool(
         "stop_agent_session",
@@ -284,6 +290,7 @@ TOOLS: Final = (
         'its children. Returns {"session_id": "...", "status": "..."}; the status is stopping until the run has ended.',
         _OfSession,
         _stop,
+        _ENDS,
     ),
     Tool(
         "get_agent_session_status",
@@ -291,6 +298,7 @@ TOOLS: Final = (
         "not_existent.",
         _OfSession,
         _status,
+        _READS,
     ),
     Tool(
         "get_agent_session_result",
@@ -298,6 +306,7 @@ TOOLS: Final = (
         "validated_output and schema_validation.",
         _OfSession,
         _result,
+        _READS,
     ),
     Tool(
         "delete_all_agent_sessions",
@@ -305,5 +314,6 @@ TOOLS: Final = (
         "caution. Sessions of others are not touched; one that is running is not deleted and listed in not_deleted.",
         _NoArguments,
         _delete_all,
+        _ENDS,
     ),
 )

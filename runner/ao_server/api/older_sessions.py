@@ -19,7 +19,7 @@ from ao_runner.store.records import RunFilter, RunState, Session
 from ao_runner.store.store import Store
 from ao_server.api.runners import OK
 from ao_server.api.sessions import SessionId, found_session, get_session
-from ao_server.api.streams import event_stream
+from ao_server.api.streams import STREAM, event_stream
 from ao_server.context import Context, ServerContext, reads
 from ao_server.event_log import FIRST, EventId, EventPosition, LoggedEvent, events_after, position_from
 from ao_server.older.registrations import OlderRunner, OlderRunners
@@ -105,7 +105,7 @@ def list_events(
     return {"events": list(islice((row for row in rows if row is not None), limit))}
 
 
-@routes.get("/sse/sessions", response_class=EventSourceResponse)
+@routes.get("/sse/sessions", response_class=EventSourceResponse, responses=STREAM)
 async def follow_sessions(
     context: Context, session_id: str | None = None, include_init: bool = True
 ) -> EventSourceResponse:

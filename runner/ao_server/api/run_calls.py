@@ -31,6 +31,8 @@ from ao_server.shapes import (
     STATUSES,
     STOPPING,
     STORED,
+    CreatedRun,
+    RunResult,
     RunStatusName,
     failures_of,
     shown_contract,
@@ -61,12 +63,13 @@ class Batch(BaseModel):
     runs: list[RunBody] = Field(min_length=1, max_length=MAX_BATCH)
 
 
-@routes.post("", status_code=HTTPStatus.CREATED)
+@routes.post("", status_code=HTTPStatus.CREATED, responses={HTTPStatus.CREATED: {"model": CreatedRun}})
 async def create_run(
     context: Context, response: Response, wanted: RunBody, idempotency_key: IdempotencyKey = None
 ) -> dict[str, Any]:
     """Add a run to the queue. Parameters and schemas are checked before."""
     runs = await submitted(context, [wanted], idempotency_key, response)
+    response.headers["Location"] = f"/runs/{runs[0]['run_id']}"
     return runs[0]
 
 
@@ -232,7 +235,7 @@ async def _until_ended(context: ServerContext, run_id: str, seconds: float) -> N
                     await changed.wait()
 
 
-@routes.get("/{run_id}/result")
+@routes.get("/{run_id}/result", operation_id="get_run_result", responses={HTTPStatus.OK: {"model": RunResult}})
 @reads
 def get_result(store: Store, run_id: RunId) -> dict[str, Any]:
     """Return the result of a run that has completed."""

@@ -14,7 +14,7 @@ from ao_server.api.run_calls import stopped
 from ao_server.context import Context, Idle, reads
 from ao_server.event_log import FIRST, EventId, events_after, position_from
 from ao_server.request_text import Segment
-from ao_server.shapes import current_status, shown_result, shown_sessions, terminal_of
+from ao_server.shapes import RunResult, current_status, shown_result, shown_sessions, terminal_of
 
 routes = APIRouter(prefix="/sessions", tags=["Sessions"])
 SessionId = Annotated[str, Path(max_length=MAX_IDENTIFIER_CHARACTERS), Segment]
@@ -55,7 +55,7 @@ def get_status(store: Store, idle: Idle, session_id: SessionId) -> dict[str, Any
     return {"status": current_status(store.runs.states_of(session_id), is_idle=session_id in idle)}
 
 
-@routes.get("/{session_id}/result")
+@routes.get("/{session_id}/result", operation_id="get_session_result", responses={HTTPStatus.OK: {"model": RunResult}})
 @reads
 def get_result(store: Store, session_id: SessionId) -> dict[str, Any]:
     """Return the result of the last run, with `validated_output` and `schema_validation`."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, HTTPException
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -16,11 +16,15 @@ from ao_server.context import Context, ServerContext
 from ao_server.event_log import EVENTS_AT_ONCE, FIRST, EventPosition, LoggedEvent, position_from, some_events
 
 routes = APIRouter(tags=["Events"])
+STREAM: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+"""How a stream is documented."""
 PING_SECONDS: Final = 15
 LastEventId = Annotated[str | None, Header(description="The id of the last event that the reader has.")]
 
 
-@routes.get("/sessions/{session_id}/stream", response_class=EventSourceResponse)
+@routes.get("/sessions/{session_id}/stream", response_class=EventSourceResponse, responses=STREAM)
 async def stream_session(
     context: Context, session_id: SessionId, last_event_id: LastEventId = None
 ) -> EventSourceResponse:
@@ -29,7 +33,7 @@ async def stream_session(
     return _events_of(context, session_id, last_event_id, None)
 
 
-@routes.get("/runs/{run_id}/stream", response_class=EventSourceResponse)
+@routes.get("/runs/{run_id}/stream", response_class=EventSourceResponse, responses=STREAM)
 async def stream_run(context: Context, run_id: RunId, last_event_id: LastEventId = None) -> EventSourceResponse:
     """Send the events of a run as they are stored (SPEC 5). The stream ends behind the terminal event."""
     state = await context.access.read(lambda store: found_run(store, run_id))

@@ -17,6 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ao_runner.coordinators.http.transport import Exchange, Timing
 from ao_runner.orchestrator.coordinator_client import CoordinatorClient
+from ao_runner.orchestrator.tools import MODES
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Session, timestamp
 from tests.process.runner.orchestrator.calling import client_at, told
@@ -109,8 +110,15 @@ async def test_what_cannot_be_started_is_told_and_queues_nothing(serve: Serve) -
     server = serve("--no-worker")
     async with over_http(server.url) as session:
         for reason, arguments in REFUSED.items():
-            answer = await told(session, "start_agent_session", **{"parameters": HI, **arguments})
-            assert reason in answer["error"]
+            result = await session.call_tool("start_agent_session", {"parameters": HI, **arguments})
+            assert result.is_error
+            (block,) = result.content
+            assert block.type == "text"
+            assert reason in json.loads(block.text)["error"]
+        tools = {tool.name: tool.model_dump() for tool in (await session.list_tools()).tools}
+    assert tools["list_agent_sessions"]["annotations"]["read_only_hint"]
+    assert tools["delete_all_agent_sessions"]["annotations"]["destructive_hint"]
+    assert tools["start_agent_session"]["input_schema"]["properties"]["mode"]["enum"] == list(MODES)
     assert server.client.get("/runs").json()["runs"] == []
 
 

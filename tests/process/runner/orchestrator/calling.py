@@ -13,7 +13,7 @@ from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
 from ao_runner.coordinators.http.transport import Exchange, Timing
-from ao_runner.orchestrator.coordinator_client import CoordinatorClient, Timeouts
+from ao_runner.orchestrator.coordinator_client import CoordinatorClient, Timeouts, ToolRefused
 from ao_runner.orchestrator.serving import OrchestratorServer
 from ao_runner.orchestrator.tools import TOOLS, Caller
 from tests.process.runner.orchestrator.small_coordinator import SmallCoordinator
@@ -76,7 +76,10 @@ class Agent:
     async def call(self, tool: str, **arguments: Any) -> Any:
         caller = Caller(self.session_id, None, self.demands, self.gone)
         (found,) = (one for one in TOOLS if one.name == tool)
-        return await found.answer(self.client, caller, arguments)
+        try:
+            return await found.answer(self.client, caller, arguments)
+        except ToolRefused as refusal:
+            return {"error": str(refusal), **refusal.details}
 
 
 def with_agent(

@@ -59,7 +59,8 @@ def test_the_tools_have_the_names_and_arguments_of_the_existing_runner_and_some_
         for name, schema in tools.items():
             (properties, required), (more, demanded) = ARGUMENTS.get(name, ({}, [])), ADDED.get(name, (set(), []))
             assert schema["properties"].keys() == properties.keys() | more
-            assert schema["properties"].items() >= properties.items()
+            for argument, written in properties.items():
+                assert schema["properties"][argument] == {**schema["properties"][argument], **written}
             assert {*schema.get("required", [])} == {*required, *demanded}
 
     play(story())
