@@ -381,15 +381,9 @@ def show_terminal(terminal: Terminal, run: Run, store: Store, began_at: float) -
     session, seconds = store.sessions.find(run.session_id), time.monotonic() - began_at
     if isinstance(terminal, Result):
         show_result(terminal)
-        output, attempts = terminal.output, ""
-        if output is not None:
-            if output.ambiguous:
-                echo("! the answer held several values that fit; the last one was taken", fg="yellow", err=True)
-            for edit in output.edits or []:
-                echo(f"! read leniently: {shorten(edit)}", fg="yellow", err=True)
-            attempts = f"{output.retry_count + 1} attempts" if output.retry_count else ""
-        details = [f"completed in {seconds:.1f} s", attempts, describe_usage(terminal.usage)]
-        echo(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
+        for warning in _warnings(terminal):
+            echo(f"! {warning}", fg="yellow", err=True)
+        echo(f"✓ {describe_result(terminal, seconds)}", fg="green", err=True)
     else:
         rejected_in = run.run_id if record is not None and record.rejected_answers else None
         show_failure(terminal.error, terminal.status, seconds, rejected_in, session.executor_name)
@@ -397,6 +391,20 @@ def show_terminal(terminal: Terminal, run: Run, store: Store, began_at: float) -
     can_continue = (record is None or record.can_resume) and failed_so not in _NOT_CONTINUED
     if session.executor_session_id is not None and can_continue:
         echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
+
+
+def describe_result(result: Result, seconds: float) -> str:
+    """Return the end of a run that has a result in a few words: time, attempts if several, tokens and cost."""
+    retries = 0 if result.output is None else result.output.retry_count
+    attempts = f"{retries + 1} attempts" if retries else ""
+    return " · ".join(filter(None, [f"completed in {seconds:.1f} s", attempts, describe_usage(result.usage)]))
+
+
+def _warnings(result: Result) -> Iterator[str]:
+    if result.output is not None:
+        if result.output.ambiguous:
+            yield "the answer held several values that fit; the last one was taken"
+        yield from (f"read leniently: {shorten(edit)}" for edit in result.output.edits or [])
 
 
 def show_result(result: Result) -> None:
@@ -415,25 +423,43 @@ def show_failure(
     executor: str = "NAME",
 ) -> None:
     """Print a failure and the remedy to stderr; see `show_terminal`."""
+    for number, line in enumerate(lines_of_failure(error, status, seconds, rejected_in, executor)):
+        colour = None if number else "yellow" if status == "cancelled" else "red"
+        echo(f"{line.mark} {line.text}", fg=colour, bold=not number, err=True)
+
+
+def lines_of_failure(
+    error: ErrorInfo,
+    status: str,
+    seconds: float | None = None,
+    rejected_in: str | None = None,
+    executor: str = "NAME",
+) -> Iterator[ProgressLine]:
+    """Return a failure and its remedy as lines.
+
+    Args:
+        error: Why the run failed.
+        status: `failed` or `cancelled`.
+        seconds: How long the run took, if that is known.
+        rejected_in: The id of the run, if it has rejected answers to look at.
+        executor: The name of the executor in the remedies.
+    """
     took = "" if seconds is None else f" after {seconds:.1f} s"
-    echo(
-        f"✗ {status}{took}: {shorten(error.type)}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True
-    )
+    yield ProgressLine("✗", f"{status}{took}: {shorten(error.type)}", "warning" if status == "cancelled" else "error")
     problems = error.validation_errors or []
     head, repeated, _ = error.message.partition(problems[0]) if problems else (error.message, "", "")
     message = head.rstrip(" :;") if repeated and head else error.message  # without the problems listed below
-    echo(f"  {shorten(message, 2000)}", err=True)
-    for point in first_points(problems):
-        echo(f"    {point}", err=True)
+    yield ProgressLine(" ", shorten(message, 2000))
+    yield from (ProgressLine(" ", f"  {point}") for point in first_points(problems))
     last_words = (error.details or {}).get("stderr_tail")
     if isinstance(last_words, str):
-        echo("  end of its stderr:", err=True)
+        yield ProgressLine(" ", "end of its stderr:")
         for line in last_words.strip().splitlines()[-MAX_SHOWN_STDERR_LINES:]:
-            echo(f"    {shorten(line)}", err=True)
+            yield ProgressLine(" ", f"  {shorten(line)}")
     hint = HINTS.get(error.type, "").replace("NAME", executor)
     if not isinstance(last_words, str):
         hint = hint.replace("see its stderr above", "run it by hand: it wrote nothing to stderr")
     if hint:
-        echo(f"  what to do: {hint}", err=True)
+        yield ProgressLine(" ", f"what to do: {hint}")
     if rejected_in is not None:
-        echo(f"  rejected answers: ao result {rejected_in} --attempts", err=True)
+        yield ProgressLine(" ", f"rejected answers: ao result {rejected_in} --attempts")

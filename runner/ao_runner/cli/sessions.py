@@ -35,18 +35,18 @@ from ao_runner.cli.printing import (
     shorten,
     show_newest,
 )
-from ao_runner.cli.run_progress import Narrator, show_failure, show_result
+from ao_runner.cli.run_progress import show_failure, show_result
 from ao_runner.cli.runs import prompt_of
 from ao_runner.cli.stored_events import stored_events
+from ao_runner.cli.told_events import ToldEvents
 from ao_runner.errors import RunnerError
 from ao_runner.home import WORKSPACES
 from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.runs.lost_runs import opened_and_swept
-from ao_runner.runs.narration import event_for_people
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.brief_fields import brief, without_data
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import DeletableSession, Run, Session, StoredEvent
+from ao_runner.store.records import DeletableSession, Run, Session
 from ao_runner.store.store_errors import RowDamaged
 
 
@@ -183,7 +183,7 @@ def _row(session: Session, runs: list[Run]) -> list[str]:
 @session_argument
 @click.option("-f", "--follow", is_flag=True, help="Wait for new events until the run ends.")
 @click.option("--run", "run_id", help="Print only the events of this run: an id, the beginning of one, or `last`.")
-@click.option("--text", is_flag=True, help="Print readable lines instead of JSON.")
+@click.option("--text", is_flag=True, help="Print readable lines, from the prompt to the end, instead of JSON.")
 @click.option("--verbose", is_flag=True, help="As --text, with messages, and what the model thought, as a whole.")
 @store_options
 def events_command(
@@ -193,12 +193,16 @@ def events_command(
     with opened_and_swept(place) as store:
         session_id, own_run = store.sessions.resolve(session)
         run_id = own_run if run_id is None else store.runs.find_id(session_id, run_id)
-        narrator = Narrator(is_verbose=verbose) if text or verbose else None
+        told = ToldEvents(store, is_verbose=verbose, is_live=follow) if text or verbose else None
         shown = set()
         for event in stored_events(store, session_id, run_id, follow=follow):
             shown.add(event.run_id)
             try:
-                _show_event(event, narrator)
+                if told is None:
+                    json.loads(event.line)
+                    echo(escaped_json(event.line))
+                for line in () if told is None else told.tell(event):
+                    echo(line)
             except (ValueError, RecursionError) as error:
                 store.damage.add(RowDamaged("events", str(event.position), f"event {event.seq}: {error}"))
         runs = [run.run_id for run in store.runs.of_sessions(session_id) if run_id in {None, run.run_id}]
@@ -206,19 +210,6 @@ def events_command(
     if pruned:
         raise EventsPruned(*pruned)
     leave_if_damaged(store.damage)
-
-
-def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
-    """Print an event. Raise ValueError where it is none."""
-    if narrator is None:
-        json.loads(stored.line)
-        echo(escaped_json(stored.line))
-        return
-    event = event_for_people(stored.line.encode())
-    for line in narrator.tell(event):
-        echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
-    if isinstance(event.body, Failure):
-        echo(f"{event.envelope.timestamp[11:19]} ✗ {event.body.status}: {shorten(event.body.error.message)}")
 
 
 VERDICT: Final = "output_validation"

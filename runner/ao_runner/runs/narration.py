@@ -159,7 +159,7 @@ class Narration:
             return [entry]  # it comes between a message and the result
         held, self._held_back = self._held_back, None
         due = [] if held is None else [held[1]]
-        if held is not None and _is_result(held[0], body):
+        if held is not None and is_result(held[0], body):
             due = [replace(held[1], text="")] if held[1].reasoning else []
         if isinstance(body, Message) and body.role == "assistant" and not body.parent_tool_call_id and entry.text:
             self._held_back = body, entry
@@ -336,7 +336,8 @@ def describe_usage(usage: UsageFigures | None) -> str:
     return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
 
 
-def _is_result(message: Message, body: Body) -> bool:
+def is_result(message: Message, body: Body) -> bool:
+    """Return whether an event is a result, and the message says the same."""
     if not isinstance(body, Result):
         return False
     text = text_of(message.content)

@@ -196,9 +196,19 @@ def test_a_damaged_event_is_named_and_the_others_are_printed(line: str, ao: Ao) 
     told = ao("events", "ses_a", "--text")
     result = ao("result", "ses_a", "--run", "run_a")
 
-    assert (told.exit_code, len(told.stdout.splitlines())) == (1, 1)
+    assert (told.exit_code, [line[9] for line in told.stdout.splitlines()]) == (1, [">", "·"])
     assert told.stderr.startswith("Error: the store's row of events 2 is damaged: ")
     assert "of run run_a is damaged: " in said(result)
+
+
+def test_events_of_a_damaged_run_are_printed_without_its_prompt(ao: Ao) -> None:
+    change(ao, "UPDATE runs SET parameters = '{oops' WHERE run_id = 'run_a'")
+
+    told = ao("events", "ses_a", "--text")
+
+    assert told.exit_code == 1
+    assert "row of run run_a is damaged" in told.stderr
+    assert next(line[9] for line in told.stdout.splitlines()) == "·"
 
 
 def test_an_event_of_a_type_that_this_version_does_not_know_is_no_damage(ao: Ao) -> None:

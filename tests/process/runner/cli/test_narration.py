@@ -1,6 +1,8 @@
 """What a person is told, from literal events."""
 
 import json
+import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -253,7 +255,9 @@ def test_a_run_in_a_terminal_and_its_stored_events_are_told_alike_and_only_the_a
         "· thinking: Both have answered.",
     ]
     stored = ao("events", "last", "--text").stdout.splitlines()
-    assert [line[9:] for line in stored] == told
+    *shown, end = [line[9:] for line in stored]
+    assert shown == ["> x", *told, "│ Three words in two lines."]
+    assert re.fullmatch(r"✓ completed in \d+\.\d s( · .*)?", end)
 
 
 def test_a_verbose_run_and_its_stored_events_have_every_line_and_events_in_json_do_not_change(ao: Ao) -> None:
@@ -265,7 +269,38 @@ def test_a_verbose_run_and_its_stored_events_have_every_line_and_events_in_json_
     told = [line.partition("s] ")[2] for line in shown.stderr.splitlines() if line.startswith("[")]
     stored = [line[9:] for line in ao("events", "last", "--verbose").stdout.splitlines()]
     at = told.index(lines[0])
-    assert (told[at : at + 2], stored) == (lines, told)
+    assert (told[at : at + 2], stored[1:-2]) == (lines, told)
     events = [json.loads(line) for line in ao(*run, "--events").stdout.splitlines()]
     thoughts = [block for one in events for block in one.get("content", []) if block["type"] == "reasoning"]
     assert {"type": "reasoning", "text": "A file may end without a line feed.\nThen I add one."} in thoughts
+
+
+def test_followed_events_tell_an_answer_while_it_is_written_and_once(ao: Ao) -> None:
+    goes_on = ao.folder / "goes_on"
+    words = [f"word{number}" for number in range(20)]
+    run = ao.argv("run", "agent.yaml", "-p", str(goes_on), "--executor", miniature("speaks_in_pieces"), "--events")
+    follow = ao.argv("events", "last", "--follow", "--text")
+    streams: Any = {"cwd": ao.folder, "env": ao.environment(), "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(run, **streams) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        with subprocess.Popen(follow, **streams) as following:
+            assert following.stdout is not None
+            early = [following.stdout.readline() for _ in range(3)]
+            goes_on.touch()
+            late = following.stdout.read().splitlines()
+        running.communicate()
+
+    assert early[2][9:].split() == ["│", *words[:18]]
+    assert late[0][9:].split() == ["│", *words[18:]]
+    assert [line[9:20] for line in late[1:]] == ["│ done", "✓ completed"]
+    assert all(line[9] in "·>" for line in early[:2])
+
+
+def test_the_end_of_a_failed_run_is_told_with_its_remedy(ao: Ao) -> None:
+    ao("run", "agent.yaml", "-p", "x", "--executor", miniature("crashes_by_signal"))
+
+    lines = [line[9:] for line in ao("events", "last", "--text").stdout.splitlines()]
+    end = next(number for number, line in enumerate(lines) if line.startswith("✗ failed after "))
+    assert lines[end].endswith(": executor_crashed")
+    assert lines[-1].startswith("  what to do: ")
