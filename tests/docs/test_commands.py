@@ -97,7 +97,7 @@ NOTE: Final = {"title": "Faster", "kind": "changed", "breaking": False}
 ANSWERS: Final[dict[str, list[dict[str, Any]]]] = {
     "README.md": [{"json": TRIAGE, "repeat": "forever"}],
     "contracts.md": [{"json": FILES_FOUND}, {"json": NOTE}],
-    "python.md": [{"json": {"severity": "high", "team": "payments"}}, {"text": "Hello."}],
+    "python.md": [{"json": {"severity": "high", "team": "payments"}}, {"text": "Hello.", "repeat": "forever"}],
 }
 """What the model answers to the commands of a page; to those of any other it says REVIEW."""
 

@@ -27,12 +27,13 @@ from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, Name, problems_of
 from ao_protocol.written import NotInteroperable, decode_text, parse_json
 from ao_runner.blueprints.loading import LoadedBlueprint, load_blueprint, nearest, understand_blueprint
-from ao_runner.cli.run_command import perform_here, profile_of, store_of_this_host
+from ao_runner.cli.run_command import perform_here, store_of_this_host
 from ao_runner.cli.run_progress import EventLines
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 from ao_runner.profiles import Profile, load_profile, with_whole_path
 from ao_runner.run_events import Relayed
+from ao_runner.runs.run import profile_to_continue
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, AskedInJson, NewRun, Reception, accept
 from ao_runner.store.ownership import host_name
 from ao_runner.store.store import Store
@@ -158,7 +159,7 @@ def _profile(asked: NewRun, loaded: LoadedBlueprint | None, home: Path, store: S
     if loaded is not None:
         return load_profile(asked.profile or DEFAULT_EXECUTORS[loaded.blueprint.type], home, os.environ)
     session = store.sessions.find(str(asked.session_id))
-    return profile_of(session, asked.profile or session.profile, home)
+    return profile_to_continue(session, asked.profile or session.profile, home)
 
 
 class OrderLines(EventLines):

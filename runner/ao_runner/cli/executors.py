@@ -32,7 +32,6 @@ from ao_runner.cli.printing import (
     show_problems,
     show_remarks,
 )
-from ao_runner.cli.settings import setting_remarks
 from ao_runner.diagnosis import Check, examine_executor, examine_machine
 from ao_runner.discovery import (
     DESCRIBE_SECONDS,
@@ -43,6 +42,7 @@ from ao_runner.discovery import (
     list_executors,
     locate_executor,
 )
+from ao_runner.known_settings import setting_remarks
 from ao_runner.processes.spawn import first_line_of, search_path
 from ao_runner.profiles import (
     FoundProfile,

@@ -42,7 +42,7 @@ from ao_runner.cli.options import (
 from ao_runner.cli.printing import echo
 from ao_runner.cli.run_progress import follow_run, show_terminal
 from ao_runner.cli.unread_run import UnreadRun
-from ao_runner.discovery import ExecutorNotFound, locate_executor
+from ao_runner.discovery import locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile, load_profile
@@ -50,12 +50,12 @@ from ao_runner.runs.input_requests import PARKED, InputPolicy, InputRequests
 from ao_runner.runs.journal import Listener, StoredJournal, paused_profiles
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.runs.run import perform_single_run, request_here
+from ao_runner.runs.run import perform_single_run, profile_to_continue, request_here
 from ao_runner.runs.run_request import RunRequest, StopRequests, on_signals
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, AcceptedRun
 from ao_runner.store.opening import LOCAL
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Run, Session, timestamp
+from ao_runner.store.records import Run, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store import Store
 
@@ -172,19 +172,8 @@ def resume_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
         session = store.sessions.find(given["session"])
         prompt = {"prompt": required_prompt(given["prompt"])}
         asked = new_run(given, parameters=prompt, session_id=session.session_id)
-        profile = profile_of(session, asked.profile or session.profile, given["home"])
+        profile = profile_to_continue(session, asked.profile or session.profile, given["home"])
         perform_here(given, store, accepted_from(asked, given, store), profile)
-
-
-def profile_of(session: Session, name: str | None, home: Path) -> Profile:
-    """Return the profile with a name, else that of the session's executor, which may have moved."""
-    if name is not None:
-        return load_profile(name, home, os.environ)
-    try:
-        path = locate_executor(session.executor_path).path
-    except ExecutorNotFound:
-        path = locate_executor(session.executor_name).path
-    return Profile(name=session.executor_name, executor=str(path))
 
 
 def perform_here(

@@ -193,7 +193,7 @@ def events_command(
     with opened_and_swept(place) as store:
         session_id, own_run = store.sessions.resolve(session)
         run_id = own_run if run_id is None else store.runs.find_id(session_id, run_id)
-        told = ToldEvents(store, is_verbose=verbose, is_live=follow) if text or verbose else None
+        told = ToldEvents(store, session_id, verbose, follow) if text or verbose else None
         shown = set()
         for event in stored_events(store, session_id, run_id, follow=follow):
             shown.add(event.run_id)

@@ -59,11 +59,13 @@ class ToldEvents:
 
     Args:
         store: Where the runs are.
+        session_id: The session.
         is_verbose: Whether messages, and what the model thought, are not cut.
         is_live: Whether a message of the agent is shown line by line while it is written.
     """
 
     store: Store
+    session_id: str
     is_verbose: bool
     is_live: bool
     _run_id: str = ""
@@ -89,7 +91,7 @@ class ToldEvents:
             self._run_id, self._began_at = run_id, event.envelope.timestamp
             self._narrator, self._written, self._answered = Narrator(is_verbose=self.is_verbose), None, None
             try:
-                run = self.store.runs.last(event.envelope.session_id, run_id)
+                run = self.store.runs.last(self.session_id, run_id)
             except RowDamaged as error:
                 self.store.damage.add(error)
             else:

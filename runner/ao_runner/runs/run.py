@@ -20,12 +20,12 @@ from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity, Terminal
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
-from ao_runner.discovery import DescribeFailed
+from ao_runner.discovery import DescribeFailed, ExecutorNotFound, locate_executor
 from ao_runner.home import WORKSPACES
 from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import Containment, lifelines
 from ao_runner.processes.judging import with_judge
-from ao_runner.profiles import Profile
+from ao_runner.profiles import Profile, load_profile
 from ao_runner.run_events import NOT_DESCRIBED, RunIdentity
 from ao_runner.runs.acceptance import check_run, keeps_itself, ready_run
 from ao_runner.runs.attempt import AttemptContext, ColdLauncher, Journal, Launcher, argv_of, new_conversation
@@ -44,7 +44,7 @@ from ao_runner.runs.run_request import (
     sandboxed,
 )
 from ao_runner.runs.submission import AcceptedRun
-from ao_runner.store.records import RunRecord
+from ao_runner.store.records import RunRecord, Session
 from ao_runner.store.store import Store
 
 MOST_VALUES: Final = 2000
@@ -78,6 +78,17 @@ def request_here(
         workspaces=home / WORKSPACES,
         **services,
     )
+
+
+def profile_to_continue(session: Session, name: str | None, home: Path) -> Profile:
+    """Return the profile with a name, else that of the session's executor, which may have moved."""
+    if name is not None:
+        return load_profile(name, home, os.environ)
+    try:
+        path = locate_executor(session.executor_path).path
+    except ExecutorNotFound:
+        path = locate_executor(session.executor_name).path
+    return Profile(name=session.executor_name, executor=str(path))
 
 
 @asynccontextmanager

@@ -10,12 +10,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+import ao_runner.agents
 from ao_protocol.contracts.vetting import vetted_document
-from ao_runner.agents import Agent, AgentFailed, Event
+from ao_runner.agents import Agent, AgentFailed, Answer, Event
 from ao_runner.errors import RunnerError
+from ao_runner.known_settings import SettingRefused
+from ao_runner.store.records import RunFilter
 from ao_runner.store.sqlite_store import SqliteStore
+from ao_runner.store.store_errors import SessionUnknown
 
 ROOT = Path(__file__).parents[3]
+MINIATURES = ROOT / "tests/miniatures"
 ECHO_AGENT: dict[str, Any] = {"name": "parrot", "system_prompt": "Repeat."}
 
 
@@ -29,6 +34,12 @@ class Word(BaseModel):
 
 def echo(tmp_path: Path, **fields: Any) -> Agent[Any]:
     return Agent(**{"blueprint": ECHO_AGENT, "profile": "echo", "home": tmp_path, **fields})
+
+
+def stored(tmp_path: Path) -> list[str]:
+    """Return the status of each stored run."""
+    with SqliteStore(tmp_path) as store:
+        return [run.run.status for run in store.runs.search(RunFilter())]
 
 
 def test_an_answer_without_a_contract_is_text(tmp_path: Path) -> None:
@@ -101,6 +112,101 @@ def test_runs_share_a_loop_and_a_home(tmp_path: Path) -> None:
         return [answer.value for answer in await asyncio.gather(*(echo(tmp_path).run_async(text) for text in "ab"))]
 
     assert asyncio.run(both()) == ["a", "b"]
+
+
+def test_a_session_is_continued_with_its_own_blueprint(tmp_path: Path) -> None:
+    script = {"answers": [{"text": "first"}, {"text": "second"}]}
+    first = echo(tmp_path, profile="scripted", config={"script": script}).run("one")
+    again = echo(tmp_path, blueprint={"name": "other"}, profile=None).run("two", session_id=first.session_id)
+
+    assert (first.value, again.value, again.session_id) == ("first", "second", first.session_id)
+    with SqliteStore(tmp_path) as store:
+        runs = store.runs.of_sessions(first.session_id)
+        assert [(run.run_id, run.mode) for run in runs] == [(first.run_id, "start"), (again.run_id, "resume")]
+        assert store.sessions.find(first.session_id).blueprint["name"] == "parrot"
+    with pytest.raises(SessionUnknown, match="'ses_none'"):
+        echo(tmp_path).run("x", session_id="ses_none")
+
+
+def test_an_answer_has_the_usage_of_its_run_and_its_attempts(tmp_path: Path) -> None:
+    script = {
+        "answers": [{"text": "no", "usage": {"input_tokens": 3}}, {"text": '{"n": 2}', "usage": {"cost_usd": 0.5}}]
+    }
+    answer = echo(tmp_path, profile="scripted", answer=Count, config={"script": script}).run("n?")
+
+    assert (answer.value, answer.attempts) == (Count(n=2), 2)
+    assert answer.usage is not None
+    assert (answer.usage.input_tokens, answer.usage.cost_usd) == (3, 0.5)
+
+
+def test_a_setting_that_the_executor_does_not_know_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
+    with pytest.raises(SettingRefused, match=r"scripted: \$\.scrpt: unknown setting; did you mean 'script'\?"):
+        echo(tmp_path, profile="scripted", config={"scrpt": "x"}).run("x")
+    assert stored(tmp_path) == []
+
+
+def test_a_stream_yields_events_while_the_run_goes_on_and_then_the_answer(tmp_path: Path) -> None:
+    goes_on = tmp_path / "goes_on"
+    agent = echo(tmp_path, profile=str(MINIATURES / "speaks_in_pieces.py"))
+    with agent.stream(str(goes_on)) as events:
+        assert next(events).body.event_type == "run_started"
+        goes_on.touch()
+        assert [event.body.event_type for event in events][-2:] == ["message", "result"]
+        assert list(events) == []
+    assert events.answer.value == "done"
+    assert stored(tmp_path) == ["completed"]
+
+
+def test_leaving_a_stream_stops_its_run(tmp_path: Path) -> None:
+    with echo(tmp_path, profile=str(MINIATURES / "speaks_in_pieces.py")).stream("/never/there") as events:
+        next(events)
+    with pytest.raises(RunnerError, match="its stream was closed before it ended"):
+        events.answer  # noqa: B018  # it is the access that raises
+    assert stored(tmp_path) == ["cancelled"]
+
+
+def test_a_stream_raises_what_a_run_raises(tmp_path: Path) -> None:
+    agent = echo(tmp_path, profile=str(MINIATURES / "crashes_by_signal.py"))
+    with agent.stream("x") as events, pytest.raises(AgentFailed):
+        list(events)
+    with echo(tmp_path).stream("x", session_id="ses_none") as events, pytest.raises(SessionUnknown):
+        next(events)
+
+
+def test_a_batch_has_an_answer_or_a_failure_for_each_prompt_in_their_order(tmp_path: Path) -> None:
+    agent = echo(tmp_path, answer=Count)
+    answers = agent.batch(['{"n": 1}', "nothing", {"prompt": '{"n": 3}'}], concurrency=2)
+
+    assert [one.value.n if isinstance(one, Answer) else str(one.failure.error.type) for one in answers] == [
+        1, "schema_validation_failed", 3,
+    ]  # fmt: skip
+    assert echo(tmp_path).batch([]) == []
+    with pytest.raises(ValueError, match="concurrency: found 0, expected at least 1"):
+        echo(tmp_path).batch(["x"], concurrency=0)
+
+
+def test_a_batch_is_refused_as_a_whole_by_what_refuses_one_run(tmp_path: Path) -> None:
+    slow = echo(tmp_path, profile=str(MINIATURES / "speaks_in_pieces.py"))
+    with pytest.raises(ValueError, match="half a surrogate pair"):
+        slow.batch(["/never/there", "\ud800"], concurrency=2)
+    assert stored(tmp_path) in ([], ["cancelled"])
+
+
+@pytest.mark.parametrize("method", ["run", "batch"])
+def test_what_blocks_says_in_an_event_loop_what_to_await(method: str, tmp_path: Path) -> None:
+    async def call() -> None:
+        getattr(echo(tmp_path), method)("x")
+
+    with pytest.raises(RuntimeError, match=rf"await agent\.{method}_async"):
+        asyncio.run(call())
+
+
+def test_the_public_names_stay_and_are_documented() -> None:
+    assert set(ao_runner.agents.__all__) >= {"Agent", "AgentFailed", "AgentStream", "Answer", "Attachment", "Event"}
+    methods = {"run", "run_async", "stream", "batch", "batch_async"}
+    assert {*dir(Agent)} >= methods
+    page = (ROOT / "docs/python.md").read_text()
+    assert [name for name in {*ao_runner.agents.__all__, *methods} if f"`{name}" not in page] == []
 
 
 def test_a_cancelled_task_stops_its_run_and_the_run_is_stored(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ao_runner.cli.settings import unknown_settings
+from ao_runner.known_settings import unknown_settings
 from tests.process.runner.cli.calling import Ao, miniature
 
 BLUEPRINT = {

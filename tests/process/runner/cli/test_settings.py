@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ao_runner.cli.settings import UnknownSetting, find_place
+from ao_runner.known_settings import UnknownSetting, find_place
 from tests.process.runner.cli.calling import MINIATURES, Ao, miniature
 
 SCHEMA: dict[str, Any] = {
