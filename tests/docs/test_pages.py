@@ -52,6 +52,10 @@ def test_every_page_is_in_the_menu_of_the_site() -> None:
     assert sorted(pages - listed) == []
 
 
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 1200
+
+
 def test_the_executor_on_the_page_runs(tmp_path: Path) -> None:
     page = ROOT / "docs" / "write-an-executor.md"
     (source,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)

@@ -71,9 +71,9 @@ def test_the_page_on_the_levels_counts_their_lines_right() -> None:
     }
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/write-an-executor.md"])
-def test_a_page_shows_the_executor_in_bash_whole(page: str) -> None:
-    assert f"```sh\n{BASH.read_text(encoding='utf-8')}```\n" in (ROOT / page).read_text(encoding="utf-8")
+def test_the_guide_shows_the_executor_in_bash_whole() -> None:
+    page = (ROOT / "docs/write-an-executor.md").read_text(encoding="utf-8")
+    assert f"```sh\n{BASH.read_text(encoding='utf-8')}```\n" in page
 
 
 @pytest.mark.requirement("AOX-147", "AOX-254")
