@@ -3,6 +3,7 @@
 It runs the command and writes docs/images/terminal-run.svg. The picture uses the fonts of its viewer, and no address.
 """
 
+import io
 import re
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def lines() -> list[str]:
 
 def main() -> None:
     """Write the picture."""
-    console = Console(record=True, width=122, file=Path("/dev/null").open("w"))
+    console = Console(record=True, width=122, file=io.StringIO())
     for line in lines():
         colour = next((colour for mark, colour in COLOURS.items() if mark in line), "white")
         console.print(Text(line, style=colour), no_wrap=True)
