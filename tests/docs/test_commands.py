@@ -27,6 +27,7 @@ GIT: Final = shutil.which("git") or "git"
 SECONDS: Final = 900
 
 NOT_RUN: Final = {
+    ".ci/release": "a section of the changelog, and what only the publisher knows (tests/docs/test_release.py)",
     "pytest": "nothing: they are what runs here",
     ".ci/run": "nothing: it runs these tests",
     "docker": "a Docker daemon",
