@@ -1,10 +1,12 @@
 """Whether an HTTP coordinator gets exactly one result of each run: `python -m tests.benchmarks.http_worker MEASURE`.
 
 `stops` ends a busy worker with SIGTERM and starts the next one of the same identity at once, while runs keep arriving;
-`runs` performs runs that arrive together. Prints JSON: how many runs completed, how many did not, and those with no
-result, several results or several starts. Exits with 1 if a run has not exactly one result. The coordinator is the
-stand-in of the tests, with the times of the real server. Files should be compiled before:
-`python -m compileall -q runner executors protocol`.
+`runs` performs runs that arrive together. Both print JSON: how many runs completed, how many did not, and those with
+no result, several results or several starts; they exit with 1 if a run has not exactly one result. `stubborn` has the
+coordinator stop runs whose executor ignores `cancel`, the end of stdin and SIGTERM; it prints the seconds until the
+coordinator hears of the end, and how many processes live then, by whether the executor declares `cancel`. The
+coordinator is the stand-in of the tests, with the times of the real server. Files should be compiled before:
+`python -m compileall -q runner executors protocol`. The logs of the workers go to stderr.
 """
 
 import argparse
@@ -30,6 +32,7 @@ HERE: Final = Path(__file__).parents[2]
 ENDED: Final = {"completed", "failed", "stopped"}
 RESULT: Final = """say result 2 '"result_text":"hi","result_data":null,"stop_reason":"end_turn"'"""
 SLOW: Final = f"{SHELL}sleep 0.$(($$ % 7 + 2))\n{RESULT}\n"
+STUBBORN: Final = f"{SHELL}trap '' TERM INT HUP\necho $$ > pid\nwhile :; do sleep 1; done\n"
 RUNS_A_SECOND: Final = 5.0
 STUCK_SECONDS: Final = 60.0
 """A run is lost if no run ends for so long."""
@@ -76,12 +79,12 @@ def account(state: State) -> dict[str, Any]:
     }
 
 
-def slow_profile(home: Path) -> Path:
-    """Write an executor that takes 0.2 to 0.8 s, and return its profile."""
-    (home / "slow").write_text(SLOW)
-    (home / "slow").chmod(0o755)
-    profile = home / "slow.yaml"
-    profile.write_text(f"executor: {home / 'slow'}\n")
+def profile_of(home: Path, script: str) -> Path:
+    """Write a script as an executor, and return its profile."""
+    (home / "executor").write_text(script)
+    (home / "executor").chmod(0o755)
+    profile = home / "profile.yaml"
+    profile.write_text(f"executor: {home / 'executor'}\n")
     return profile
 
 
@@ -90,7 +93,7 @@ async def measure_stops(stops: int, slots: int) -> dict[str, Any]:
     chance = random.Random(41)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        profile = slow_profile(home)
+        profile = profile_of(home, SLOW)
         state = State(poll_seconds=30, heartbeat_seconds=60, tick_seconds=0.5)  # the times of the real server
         async with ForeignCoordinator(state) as server, asyncio.TaskGroup() as group:
 
@@ -155,19 +158,49 @@ async def measure_runs(runs: int, workers: int, slots: int) -> dict[str, Any]:
         return {**told, "runs_a_second": round(runs / seconds, 1), **account(state)}
 
 
+async def measure_stubborn(script: str, stops: int = 5) -> dict[str, Any]:
+    """Stop runs at the coordinator, one after the other, whose executor has to be killed."""
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        pid, profile = home / "pid", profile_of(home, script)
+        state = State(poll_seconds=30, heartbeat_seconds=60, tick_seconds=0.5)  # the times of the real server
+        seconds, living = [], 0
+        async with ForeignCoordinator(state) as server:
+            worker = await start_worker(server.url, home, profile, 4, log=None)
+            for number in range(stops):
+                state.enqueue(f"run_{number}", f"ses_{number}")
+                while not pid.exists() or not pid.read_text():  # noqa: ASYNC110  # of another process
+                    await asyncio.sleep(0.01)
+                stopped_at = time.monotonic()
+                state.stop(f"run_{number}")
+                while state.runs[f"run_{number}"]["status"] not in ENDED:  # noqa: ASYNC110  # by another process
+                    await asyncio.sleep(0.01)
+                seconds.append(round(time.monotonic() - stopped_at, 2))
+                living += Path(f"/proc/{pid.read_text().strip()}").exists()
+                pid.unlink()
+            worker.send_signal(signal.SIGTERM)
+            await worker.wait()
+        statuses = Counter(run["status"] for run in state.runs.values())
+        return {"seconds_to_the_end": sorted(seconds), "living_processes": living, **statuses}
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("measure", choices=["stops", "runs"])
+    parser.add_argument("measure", choices=["stops", "runs", "stubborn"])
     parser.add_argument("--stops", type=int, default=20)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--slots", type=int)
     asked = parser.parse_args()
+    if asked.measure == "stubborn":
+        scripts = {"with_cancel": STUBBORN, "without_cancel": STUBBORN.replace('"cancel":true', '"cancel":false')}
+        print(json.dumps({name: await measure_stubborn(script) for name, script in scripts.items()}))
+        return
     if asked.measure == "stops":
         told = await measure_stops(asked.stops, asked.slots or 4)
     else:
         told = await measure_runs(asked.runs, asked.workers, asked.slots or 16)
-    sys.stdout.write(json.dumps({**told, "load_average": round(os.getloadavg()[0], 1)}) + "\n")
+    print(json.dumps({**told, "load_average": round(os.getloadavg()[0], 1)}))
     sys.exit(told.get("completed") != told["runs"] or bool(told["without_result"] or told["several_results"]))
 
 
