@@ -38,6 +38,12 @@ from ao_model_simulator import ModelSimulator, Script, claude_environment
 HERE: Final = Path(__file__).parents[2]
 ENDED: Final = {"completed", "failed", "stopped"}
 ANSWERS: Final[list[dict[str, Any]]] = [{"text": "Hello.", "repeat": "forever"}]
+SECRET: Final = "ANTHROPIC_API_KEY"
+PROFILE: Final = f"""executor: claude-code
+lifecycle: persistent
+config: {{permission_mode: bypassPermissions, model: opus}}
+secrets: [{SECRET}]
+"""
 PATIENCE_SECONDS: Final = 300.0
 
 
@@ -50,7 +56,7 @@ def wait(condition: Callable[[], Any], what: str) -> None:
                 return
         if time.monotonic() > ends_at:
             raise TimeoutError(what)
-        time.sleep(0.01)
+        time.sleep(0.05)  # each look costs the server as much as a call of a runner
 
 
 def kill_all(home: Path) -> None:
@@ -96,17 +102,7 @@ def serving(side: str, folder: Path, python: Path) -> Iterator[httpx.Client]:
             "PROJECT_DIR": str(home / "project"),
         }
         profile = home / "claude.yaml"
-        profile.write_text(
-            json.dumps(
-                {
-                    "executor": "claude-code",
-                    "lifecycle": "persistent",
-                    "config": {"permission_mode": "bypassPermissions", "model": "opus"},
-                    "environment": {"pass": sorted(claude.keys() - {"ANTHROPIC_API_KEY"})},
-                    "secrets": ["ANTHROPIC_API_KEY"],
-                }
-            )
-        )
+        profile.write_text(PROFILE + f"environment: {{pass: {sorted(claude.keys() - {SECRET})}}}\n")
         runners = {
             "existing": [str(python), str(servers / "agent-runner" / "agent-runner"), "--profile", "claude-code"],
             "ao": [
@@ -141,8 +137,6 @@ def performed(client: httpx.Client, runs: int) -> tuple[float, float]:
         mine[answer["run_id"]] = answer["session_id"]
 
     def rows() -> list[dict[str, Any]]:
-        if runs == 1:
-            return [client.get(f"/runs/{run_id}").json() for run_id in mine]
         return [run for run in client.get("/runs").json()["runs"] if run["run_id"] in mine]
 
     wait(lambda: ENDED.issuperset(run["status"] for run in rows()), "a run does not end")

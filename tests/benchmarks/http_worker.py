@@ -28,6 +28,7 @@ from tests.benchmarks.working import SHELL
 from tests.foreign_coordinator.server import ForeignCoordinator
 from tests.foreign_coordinator.state import State
 
+PROCESSES: Final = Path("/proc")
 HERE: Final = Path(__file__).parents[2]
 ENDED: Final = {"completed", "failed", "stopped"}
 RESULT: Final = """say result 2 '"result_text":"hi","result_data":null,"stop_reason":"end_turn"'"""
@@ -176,7 +177,7 @@ async def measure_stubborn(script: str, stops: int = 5) -> dict[str, Any]:
                 while state.runs[f"run_{number}"]["status"] not in ENDED:  # noqa: ASYNC110  # by another process
                     await asyncio.sleep(0.01)
                 seconds.append(round(time.monotonic() - stopped_at, 2))
-                living += Path(f"/proc/{pid.read_text().strip()}").exists()
+                living += (PROCESSES / pid.read_text().strip()).exists()
                 pid.unlink()
             worker.send_signal(signal.SIGTERM)
             await worker.wait()
