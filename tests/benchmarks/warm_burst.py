@@ -8,7 +8,6 @@ is the stand-in of the tests. Files should be compiled before: `python -m compil
 import argparse
 import asyncio
 import json
-import os
 import signal
 import statistics
 import sys
@@ -17,11 +16,10 @@ import time
 from pathlib import Path
 from typing import Final
 
+from tests.benchmarks.http_worker import ENDED, HERE, start_worker
 from tests.foreign_coordinator.server import ForeignCoordinator
 
-HERE: Final = Path(__file__).parents[2]
 PROFILES: Final = {"plain": "executor: echo\n", "warm": "executor: echo\nwarm: {size: 4}\n"}
-ENDED: Final = {"completed", "failed", "stopped"}
 SETTLE_SECONDS: Final = 5.0
 """Until parked processes have imported their modules."""
 
@@ -33,13 +31,7 @@ async def burst(source: Path, variant: str, runs: int, slots: int) -> float:
         profile = folder / f"{variant}.yaml"
         profile.write_text(PROFILES[variant])
         async with ForeignCoordinator() as server:
-            packages = os.pathsep.join(str(source / part) for part in ("executors", "protocol", "runner"))
-            environment = {**os.environ, "PYTHONPATH": packages, "AO_HOME": name}
-            options = ("--coordinator", server.url, "--profile", str(profile), "--concurrency", str(slots))
-            worker = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "ao_runner", "worker", *options,
-                cwd=name, env=environment, stderr=asyncio.subprocess.DEVNULL,
-            )  # fmt: skip
+            worker = await start_worker(server.url, folder, profile, slots, source)
             while not server.count("GET /runner/runs"):  # noqa: ASYNC110  # of another process
                 await asyncio.sleep(0.05)
             await asyncio.sleep(SETTLE_SECONDS)

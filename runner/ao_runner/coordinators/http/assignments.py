@@ -45,7 +45,10 @@ from ao_runner.run_events import RunKey
 from ao_runner.runs.submission import NewRun, Reception, accept
 
 TERMINATE_SECONDS: Final = 4.0
-"""With the second before SIGTERM, clients of this contract see a stopped run after 5 s, as of the existing runner."""
+"""With the second before SIGTERM, clients of this contract see a stopped run after 5 s, as of the existing runner.
+
+An executor that declares `cancel` has 5 s more, which SPEC 11.3 gives it before.
+"""
 MAX_SCRIPT_BYTES: Final = 64 * 1024 * 1024
 """The maximum size of all files of a script together, unpacked."""
 MAX_FILES: Final = 1000
