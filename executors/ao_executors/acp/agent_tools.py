@@ -159,7 +159,7 @@ class AgentTools:
             if not call.is_finished:
                 self._start(call)
                 if call.why_denied is None and status == "failed" and not self.submits(call):
-                    self._events.warn(f"{call.name}: {reason}: {call.tool_input}"[:1000])
+                    self._events.warn_unfinished(f"{call.name}: {reason}: {call.tool_input}"[:1000], call.call_id)
                 self._finish(call, status, error=reason)
 
     def submits(self, call: ToolCall) -> bool:

@@ -200,7 +200,8 @@ class ClaudeTools:
         if status == "completed":
             self._events.finish_tool(call_id, "completed", tool_output=summary)
         else:
-            self._events.finish_tool(call_id, "failed", error=f"{status}: {summary}")
+            ended = "failed" if status == "failed" else "cancelled"  # stopped or killed, by whomever
+            self._events.finish_tool(call_id, ended, error=f"{status}: {summary}")
 
     def _fail(self, call_id: str, result: ToolResultBlock, status: str) -> None:
         blocks, name = result.content or [], self._events.open_tools[call_id][0]

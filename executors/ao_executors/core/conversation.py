@@ -79,7 +79,7 @@ def _warn_of_leftovers(task: Task) -> None:
         # A tool's own wrapper may stand before the command.
         named = keep_end(command, _MAX_COMMAND_CHARACTERS)
         message = f"a process that a tool has left running ends with the run: {named}"
-        task.events.warn(message)
+        task.events.warn_unfinished(message)
 
 
 async def _retry_until_valid(task: Task, contract: "OutputContract", model: Model) -> "Result":

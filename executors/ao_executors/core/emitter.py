@@ -187,6 +187,19 @@ class Emitter:
         """
         self.emit_fields("log", {"level": "warning", "message": message})
 
+    def warn_unfinished(self, message: str, call_id: str | None = None) -> None:
+        """Warn of work that the end of the run ends, for people as `log` and for programs as `_ao/unfinished`.
+
+        Args:
+            message: What does not end by itself.
+            call_id: The call whose work it is; None for a process that a call has left running.
+
+        Raises:
+            NobodyReads: The read end of stdout is closed.
+        """
+        self.warn(message)
+        self.emit_fields("_ao/unfinished", {"message": message} | ({"tool_call_id": call_id} if call_id else {}))
+
     def start_tool(self, call_id: str, name: str, tool_input: object = None, parent: str | None = None) -> None:
         """Write `tool_started`; nothing for a call that is open.
 
@@ -278,7 +291,8 @@ class Emitter:
         for call, (name, tool_input) in reversed(list(self.open_tools.items())):  # parts end before their call
             if event_type == "result":
                 given = json.dumps(tool_input, ensure_ascii=False)[:_MAX_NAMED_CHARACTERS]
-                self.warn(f"the run ends before its call of {name} does, which is ended with it: {given}")
+                message = f"the run ends before its call of {name} does, which is ended with it: {given}"
+                self.warn_unfinished(message, call)
             finished = {"tool_call_id": call, "tool_name": name, "status": status, "error": "the run ended first"}
             self.emit_fields("tool_finished", finished)
         if self._usage and "usage" not in fields:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 PACKAGES_OF: Final = {
-    "cli": ("click", "platformdirs", "rich", "yaml"),
+    "cli": ("click", "jmespath", "platformdirs", "rich", "yaml"),
     "serve": ("fastapi", "mcp", "sse_starlette", "uvicorn"),
     "worker": ("httpx", "prometheus_client", "structlog"),
     "postgres": ("psycopg",),

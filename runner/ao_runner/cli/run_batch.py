@@ -15,6 +15,7 @@ from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.batch_file import BatchFile
 from ao_runner.cli.batch_results import print_rows, show_end, told
+from ao_runner.cli.gating import conclude
 from ao_runner.cli.new_run import STDIN
 from ao_runner.cli.options import RunArguments
 from ao_runner.cli.printing import echo, print_document, show_counter
@@ -26,7 +27,7 @@ from ao_runner.run_events import Relayed
 from ao_runner.runs.attempt import Launcher
 from ao_runner.runs.batches import result_row
 from ao_runner.runs.journal import NeverFull, StoredJournal, paused_profiles
-from ao_runner.runs.outcome import error_type_of, exit_code_of, status_of
+from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.runs.run import launching, perform_run, request_here
 from ao_runner.runs.run_request import Simulation, StopRequests, on_signals
 from ao_runner.runs.submission import AcceptedRun
@@ -38,6 +39,8 @@ def run_batch(given: RunArguments) -> NoReturn:
     """Perform the runs of a file, and exit with the highest exit code."""
     if given["prompt"] == STDIN or given["style"] == "events":
         raise click.UsageError("--batch has neither --events nor -p -; omit them.")
+    if given["verdict"] is not None:
+        raise click.UsageError("--batch has no --verdict, which is a file about one run; omit it.")
     if given["executor"] is not None and given["profile"] is not None:
         raise click.UsageError("Use either --profile or --executor: a profile names its executor.")
     executor = None if given["executor"] is None else locate_executor(given["executor"])
@@ -101,14 +104,15 @@ class _Batch(NeverFull):
         request = request_here(replace(accepted, run=run), profile, store, given["home"], **options)
         new_session = accepted.session if accepted.is_new_session else None
         journal = StoredJournal(store, run, self, self.owner, new_session, paused_profiles(run, profile))
-        return run, await perform_run(request, journal, stops, launcher)
+        terminal = await perform_run(request, journal, stops, launcher)
+        self.code = max(self.code, conclude(given, terminal, run, store))
+        return run, terminal
 
     def _show(self, place: int, run: Run, terminal: Terminal) -> None:
         status, cost = status_of(terminal), terminal.usage.cost_usd if terminal.usage else None
         ended = replace(run, status=status, ended_at=timestamp(), error_type=error_type_of(terminal))
         self.rows.append(result_row(place, ended, terminal, cost))
         self.counts.update({status: 1, "running": -1})
-        self.code = max(self.code, int(exit_code_of(terminal)))
         try:
             if self._is_table:
                 show_counter(told(self.counts))

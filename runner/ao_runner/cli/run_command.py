@@ -15,6 +15,7 @@ import click
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint
+from ao_runner.cli.gating import conclude, gate_options
 from ao_runner.cli.new_run import (
     accepted_from,
     collect_parameters,
@@ -49,7 +50,6 @@ from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.input_requests import PARKED, InputPolicy, InputRequests
 from ao_runner.runs.journal import Listener, StoredJournal, paused_profiles
 from ao_runner.runs.lost_runs import fail_lost_runs
-from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run import perform_single_run, profile_to_continue, request_here
 from ao_runner.runs.run_request import RunRequest, StopRequests, on_signals
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, AcceptedRun
@@ -76,12 +76,13 @@ ANSWERS_SECONDS: Final = 0.3
         'ao run writer.yaml --param topic="AI safety" --param max_words=500',
         'ao run pr-reviewer.yaml -p "Review PR 7" --model-script answers.yaml',
         'ao run pr-reviewer.yaml -p "Review PR 7" > review.json',
+        'ao run pr-reviewer.yaml -p "Review PR 7" --fail-on denied,unfinished --fail-if "approval != \'approve\'"',
         "ao run triage.yaml --batch tickets.csv --concurrency 8 > answers.jsonl",
         'ao run helper.yaml -p "Which files?" --output-schema files.json --output-option max_retries=1',
     )
     + "\n\n\b\n"
-    "Exit codes: 0 result, 1 failure, 2 usage error, nothing was run, 64 run refused,\n"
-    "75 temporary failure, 130 cancelled.",
+    "Exit codes: 0 result, 1 failure, 2 usage error, nothing was run, 3 result refused by\n"
+    "--fail-on or --fail-if, 64 run refused, 75 temporary failure, 130 cancelled.",
 )
 @click.argument("blueprint", type=EXISTING_FILE, required=False)
 @agent_options
@@ -94,6 +95,7 @@ ANSWERS_SECONDS: Final = 0.3
 @setting_options
 @contract_options
 @verify_option
+@gate_options
 @run_options
 def run_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
     """Run the agent of BLUEPRINT (JSON, YAML, or an agent file of Claude Code or OpenCode) and show its result.
@@ -162,6 +164,7 @@ def store_of_this_host(home: Path) -> Iterator[Store]:
 @profile_option("Profile or executor that performs the run, instead of the session's.")
 @contract_options
 @verify_option
+@gate_options
 @run_options
 def resume_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
     """Continue SESSION: its id or that of one of its runs, the beginning of one, or `last`.
@@ -222,7 +225,7 @@ def perform_here(
         echo("! the model received requests that its script does not expect:", fg="yellow", err=True)
         for line in simulator.report.splitlines():
             echo(f"    {line}", err=True)
-    sys.exit(int(exit_code_of(terminal)))
+    sys.exit(conclude(given, terminal, run, store))
 
 
 def simulator_of(script: Path, home: Path) -> AbstractContextManager["RunningSimulator"]:

@@ -23,6 +23,10 @@ CALLS: Mapping[str, list[list[str]]] = {
     "run": [
         ["odd.json", "--executor", STEERER, "-p", "fail"],
         ["agent.yaml", "--executor", STEERER, "-p", "data"],
+        ["agent.yaml", "--executor", STEERER, "-p", "data", "--fail-if", "@", "--fail-on", "denied,unfinished"],
+        ["agent.yaml", "--executor", STEERER, "-p", "data", "--fail-if", STEERING],
+        ["agent.yaml", "--executor", STEERER, "-p", "data", "--fail-on", STEERING],
+        ["agent.yaml", "--executor", STEERER, "-p", "data", "--verdict", f"no/{STEERING}"],
         ["agent.yaml", "--executor", STEERER, "-p", "text"],
         ["agent.yaml", "--executor", STEERER, "-p", "fail", "--events"],
         ["agent.yaml", "--executor", STEERER, "-p", "fail", "--json"],

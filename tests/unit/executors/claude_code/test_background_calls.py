@@ -13,10 +13,11 @@ from ao_executors.core import Emitter
     ("report", "status", "outcome"),
     [
         ({"backgroundTaskId": "b1"}, "completed", {"status": "completed", "tool_output": "It is built."}),
-        ({"backgroundTaskId": "b1"}, "stopped", {"status": "failed", "error": "stopped: It is built."}),
+        ({"backgroundTaskId": "b1"}, "stopped", {"status": "cancelled", "error": "stopped: It is built."}),
+        ({"backgroundTaskId": "b1"}, "failed", {"status": "failed", "error": "failed: It is built."}),
         ({"isAsync": True, "agentId": "a1"}, "completed", {"status": "completed", "tool_output": "It is built."}),
     ],
-    ids=["a command", "a stopped command", "a subagent"],
+    ids=["a command", "a stopped command", "a command that failed", "a subagent"],
 )
 def test_a_call_in_the_background_ends_with_its_notification(
     report: dict[str, object], status: str, outcome: dict[str, str]
