@@ -33,6 +33,7 @@ LEVELS: Final = dict.fromkeys(("blocker", "critical", "error", "high", "p1"), "e
 MAX_OUTPUT_CHARACTERS: Final = 250_000
 """The most of an answer in an output or a summary; the code host takes 1 MiB of each."""
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&@:$])")
+_PLACE: Final = re.compile(r"(.+?):(\d+)(?::.*)?")
 _COMMENTS: Final = "input comments: expected a list of objects with path, line, severity and body, found"
 
 
@@ -141,6 +142,8 @@ def _tell(code: int, verdict: dict[str, Any], own: list[str], comments: list[dic
         _annotate("error", reason, title=f"ao run: {name}")
     for one in comments:
         severity, path, line = one.get("severity") or "comment", one.get("path"), one.get("line")
+        if line is None and path is not None and (found := _PLACE.fullmatch(path)):
+            path, line = found.groups()
         place = ":".join(str(part) for part in (path, line) if part is not None)
         lines.append(f"- **{_markdown(severity)}** {_markdown(place)} {_markdown(one['body'])}")
         _annotate(LEVELS.get(severity.lower(), "warning"), one["body"], file=path, line=line, title=severity)
