@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 EXIT_REFUSED: Final = 3
 """The exit code of a run with a result that its gate refuses. No terminal event means it."""
-MAX_SHOWN_REASONS: Final = 20
-_MAX_SHOWN_CHARACTERS: Final = 400
+MAX_REASON_CHARACTERS: Final = 400
 _FAIL_ON: Final = "Exit with 3 in place of 0 if a call was denied, or work was left unfinished: one or both."
 _FAIL_IF: Final = "Exit with 3 in place of 0 unless this JMESPath expression over the answer is false. Repeatable."
 _VERDICT: Final = "Write the end of the run to a JSON file: verdict, exit code, reasons, terminal event."
@@ -82,11 +81,9 @@ def conclude(given: RunArguments, terminal: Terminal, run: Run, store: Store) ->
     if reasons:
         code = EXIT_REFUSED
         echo(f"✗ the gate refuses the result of {run.run_id} (exit code {code}):", fg="red", bold=True, err=True)
-        for one in reasons[:MAX_SHOWN_REASONS]:
+        for one in reasons:
             kind = one.kind.replace("fail_if", "--fail-if")
-            echo(f"    {kind}: {shorten(one.message, _MAX_SHOWN_CHARACTERS)}", err=True)
-        if (more := len(reasons) - MAX_SHOWN_REASONS) > 0:
-            echo(f"    … {more} more", err=True)
+            echo(f"    {kind}: {shorten(one.message, MAX_REASON_CHARACTERS)}", err=True)
     if file is not None:
         verdict = "passed" if code == 0 else "refused" if reasons else "failed"
         ids, told = {"run_id": run.run_id, "session_id": run.session_id}, [asdict(one) for one in reasons]
@@ -112,12 +109,9 @@ def _reasons_against(given: RunArguments, result: Result, run: Run, store: Store
 
 
 def _events_of(run: Run, store: Store) -> Iterator[dict[str, Any]]:
-    from ao_runner.runs.gate import LOOKED_AT
-
     count = 0
     for event in store.events.of_session(run.session_id, run_id=run.run_id):
         count += 1
-        if any(part in event.line for part in LOOKED_AT):
-            yield json.loads(event.line)
+        yield json.loads(event.line)
     if count != store.events.last_seq(run.run_id):
         raise VerdictLost("the events of the run cannot be read whole, so its gate cannot decide; see `ao doctor`")
