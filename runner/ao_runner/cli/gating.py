@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -52,20 +51,11 @@ def _expressions(_context: click.Context, _option: click.Parameter, given: tuple
         raise click.BadParameter(str(error)) from error
 
 
-def _emptied(_context: click.Context, _option: click.Parameter, file: Path | None) -> Path | None:
-    """Empty the file at once, so that what an earlier run has left there is never taken for the verdict of this one."""
-    try:
-        if file is not None:
-            file.write_bytes(b"")
-    except OSError as error:
-        raise click.BadParameter(f"{file} cannot be written: {error.strerror}") from error
-    return file
-
-
 gate_options: Final = together(
     click.option("--fail-on", multiple=True, metavar="denied,unfinished", callback=_kinds, help=_FAIL_ON),
     click.option("--fail-if", multiple=True, metavar="EXPRESSION", callback=_expressions, help=_FAIL_IF),
-    click.option("--verdict", type=click.Path(path_type=Path), metavar="FILE", callback=_emptied, help=_VERDICT),
+    # It is emptied at once, so that what an earlier run has left there is never taken for the verdict of this one.
+    click.option("--verdict", type=click.File("w", "utf-8", lazy=False), metavar="FILE", help=_VERDICT),
 )
 
 
@@ -90,9 +80,10 @@ def conclude(given: RunArguments, terminal: Terminal, run: Run, store: Store) ->
         event = json.loads(store.events.last_line(run.run_id) or "null")
         document = {"verdict": verdict, "exit_code": code, "reasons": told, **ids, "event": event}
         try:
-            file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            file.write(json.dumps(document, indent=2) + "\n")
+            file.flush()
         except OSError as error:
-            raise VerdictLost(f"--verdict {file} cannot be written: {error.strerror}") from error
+            raise VerdictLost(f"--verdict {file.name} cannot be written: {error.strerror}") from error
     return code
 
 

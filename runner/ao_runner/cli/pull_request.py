@@ -25,9 +25,8 @@ from ao_runner.errors import RunnerError
 from ao_runner.processes.git import Git
 from ao_runner.runs.expressions import Expression, NoExpression, NotEvaluated
 
-LEVELS: Final = dict.fromkeys(("blocker", "critical", "error", "high", "p1"), "error") | dict.fromkeys(
-    ("info", "low", "minor", "nit", "nitpick", "note", "notice", "p3", "suggestion"), "notice"
-)
+_MINOR: Final = ("info", "low", "minor", "nit", "nitpick", "note", "notice", "p3", "suggestion")
+LEVELS: Final = dict.fromkeys(("blocker", "critical", "error", "high", "p1"), "error") | dict.fromkeys(_MINOR, "notice")
 """The level of an annotation by the severity of a comment in lower case; that of any other is `warning`."""
 GIT_SECONDS: Final = 120.0
 MAX_OUTPUT_CHARACTERS: Final = 250_000
@@ -92,9 +91,7 @@ def _prompt(folder: Path) -> str:
     arguments = ("--no-color", "--no-ext-diff", "--no-textconv", f"{base}...{head or 'HEAD'}")
     diff = apart.run("diff", *arguments, at=folder / "empty").encode(errors="surrogateescape").decode(errors="replace")
     if not diff:
-        raise StepRefused(
-            f"there is no change between {base} and {head or 'HEAD'}; check out the change before this step"
-        )
+        raise StepRefused(f"there is no change between {base} and {head or 'HEAD'}; check it out before this step")
     fence = "`" * (max(map(len, re.findall("`+", diff)), default=2) + 3)
     return f"{_given('prompt')}\n\n{fence}diff\n{diff}\n{fence}\n"
 

@@ -146,12 +146,16 @@ def test_no_text_of_the_agent_or_the_change_commands_the_code_host_or_a_shell(jo
 
 def test_the_agent_reads_the_whole_change_and_a_text_that_no_schema_checked_is_no_answer(job: Job) -> None:
     (job.folder / "agent.yaml").write_text("name: says what it was asked\n")
-    job.commit(_gitattributes="*.py -diff\n", b_py="x = '````'\n")
-    left = job.step(executor="echo", options="", prompt="Look.")
+    base, head = job.git("rev-parse", "main"), job.commit(_gitattributes="*.py -diff\n", b_py="x = '````'\n")
+    job.git("checkout", "-q", "--detach", "main")
+    job.commit(c_py="by = 'somebody else'\n")
+    job.git("merge", "-q", "-m", "What the code host checks out", head)
+    left = job.step(executor="echo", options="", prompt="Look.", base=base, head=head)
 
     assert "Look.\n\n```````diff\n" in left.log
     assert "\n+    return sum(items) / 0\n" in left.log
     assert "\n+x = '````'\n```````\n" in left.log
+    assert "somebody else" not in left.log
     assert left.exit_code == 3, left.log
     assert "no schema checked the answer" in left.outputs["reasons"]
 
