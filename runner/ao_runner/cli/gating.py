@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
 EXIT_REFUSED: Final = 3
 """The exit code of a run with a result that its gate refuses. No terminal event means it."""
-MAX_SHOWN_REASONS: Final = 20
-_MAX_SHOWN_CHARACTERS: Final = 400
+MAX_REASON_CHARACTERS: Final = 400
 _FAIL_ON: Final = "Exit with 3 in place of 0 if a call was denied, or work was left unfinished: one or both."
 _FAIL_IF: Final = "Exit with 3 in place of 0 unless this JMESPath expression over the answer is false. Repeatable."
 _VERDICT: Final = "Write the end of the run to a JSON file: verdict, exit code, reasons, terminal event."
@@ -53,20 +51,11 @@ def _expressions(_context: click.Context, _option: click.Parameter, given: tuple
         raise click.BadParameter(str(error)) from error
 
 
-def _emptied(_context: click.Context, _option: click.Parameter, file: Path | None) -> Path | None:
-    """Empty the file at once, so that what an earlier run has left there is never taken for the verdict of this one."""
-    try:
-        if file is not None:
-            file.write_bytes(b"")
-    except OSError as error:
-        raise click.BadParameter(f"{file} cannot be written: {error.strerror}") from error
-    return file
-
-
 gate_options: Final = together(
     click.option("--fail-on", multiple=True, metavar="denied,unfinished", callback=_kinds, help=_FAIL_ON),
     click.option("--fail-if", multiple=True, metavar="EXPRESSION", callback=_expressions, help=_FAIL_IF),
-    click.option("--verdict", type=click.Path(path_type=Path), metavar="FILE", callback=_emptied, help=_VERDICT),
+    # It is emptied at once, so that what an earlier run has left there is never taken for the verdict of this one.
+    click.option("--verdict", type=click.File("w", "utf-8", lazy=False), metavar="FILE", help=_VERDICT),
 )
 
 
@@ -82,20 +71,19 @@ def conclude(given: RunArguments, terminal: Terminal, run: Run, store: Store) ->
     if reasons:
         code = EXIT_REFUSED
         echo(f"✗ the gate refuses the result of {run.run_id} (exit code {code}):", fg="red", bold=True, err=True)
-        for one in reasons[:MAX_SHOWN_REASONS]:
+        for one in reasons:
             kind = one.kind.replace("fail_if", "--fail-if")
-            echo(f"    {kind}: {shorten(one.message, _MAX_SHOWN_CHARACTERS)}", err=True)
-        if (more := len(reasons) - MAX_SHOWN_REASONS) > 0:
-            echo(f"    … {more} more", err=True)
+            echo(f"    {kind}: {shorten(one.message, MAX_REASON_CHARACTERS)}", err=True)
     if file is not None:
         verdict = "passed" if code == 0 else "refused" if reasons else "failed"
         ids, told = {"run_id": run.run_id, "session_id": run.session_id}, [asdict(one) for one in reasons]
         event = json.loads(store.events.last_line(run.run_id) or "null")
         document = {"verdict": verdict, "exit_code": code, "reasons": told, **ids, "event": event}
         try:
-            file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            file.write(json.dumps(document, indent=2) + "\n")
+            file.flush()
         except OSError as error:
-            raise VerdictLost(f"--verdict {file} cannot be written: {error.strerror}") from error
+            raise VerdictLost(f"--verdict {file.name} cannot be written: {error.strerror}") from error
     return code
 
 
@@ -112,12 +100,9 @@ def _reasons_against(given: RunArguments, result: Result, run: Run, store: Store
 
 
 def _events_of(run: Run, store: Store) -> Iterator[dict[str, Any]]:
-    from ao_runner.runs.gate import LOOKED_AT
-
     count = 0
     for event in store.events.of_session(run.session_id, run_id=run.run_id):
         count += 1
-        if any(part in event.line for part in LOOKED_AT):
-            yield json.loads(event.line)
+        yield json.loads(event.line)
     if count != store.events.last_seq(run.run_id):
         raise VerdictLost("the events of the run cannot be read whole, so its gate cannot decide; see `ao doctor`")

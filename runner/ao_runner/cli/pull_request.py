@@ -25,15 +25,14 @@ from ao_runner.errors import RunnerError
 from ao_runner.processes.git import Git
 from ao_runner.runs.expressions import Expression, NoExpression, NotEvaluated
 
-GIT_SECONDS: Final = 120.0
-LEVELS: Final = dict.fromkeys(("blocker", "critical", "error", "high", "p1"), "error") | dict.fromkeys(
-    ("info", "low", "minor", "nit", "nitpick", "note", "notice", "p3", "suggestion"), "notice"
-)
+_MINOR: Final = ("info", "low", "minor", "nit", "nitpick", "note", "notice", "p3", "suggestion")
+LEVELS: Final = dict.fromkeys(("blocker", "critical", "error", "high", "p1"), "error") | dict.fromkeys(_MINOR, "notice")
 """The level of an annotation by the severity of a comment in lower case; that of any other is `warning`."""
+GIT_SECONDS: Final = 120.0
 MAX_OUTPUT_CHARACTERS: Final = 250_000
 """The most of an answer in an output or a summary; the code host takes 1 MiB of each."""
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&@:$])")
-_COMMENTS: Final = "input comments: expected a list of objects with path, line, severity and body, found"
+_PLACE: Final = re.compile(r"(.+?):(\d+)(?::.*)?")
 
 
 class StepRefused(RunnerError):
@@ -50,7 +49,10 @@ def main() -> None:
         wanted, file = Expression.parse(_given("comments")), folder / "verdict.json"
         code = _run(["run", _given("agent"), "-p", _prompt(folder), *_options(), "--verdict", str(file)])
         verdict = json.loads(file.read_text(encoding="utf-8") or "{}") if file.exists() else {}
-        comments = _comments(wanted, verdict.get("event") or {})
+        if (event := verdict.get("event") or {}).get("event_type") == "result":
+            comments = _comments(wanted, event)
+        elif code == 0:
+            raise StepRefused("there is no result; take --help and the like out of input options")
     except (RunnerError, NoExpression) as error:
         code, own_reasons = code or EXIT_REFUSED, [str(error)]
     _tell(code, verdict, own_reasons, comments, folder / "answer.json")
@@ -66,9 +68,8 @@ def _options() -> list[str]:
         options = shlex.split(_given("options"))
     except ValueError as error:
         raise StepRefused(f"input options: {error}") from error
-    for option, values in (("--executor", [_given("executor")]), ("--fail-on", [_given("fail_on")])):
-        options += [f"{option}={value}" for value in values if value]
-    return [*options, *(f"--fail-if={line}" for line in _given("fail_if").splitlines() if line.strip())]
+    given = {name: _given(name.replace("-", "_")).splitlines() for name in ("executor", "fail-on", "fail-if")}
+    return [*options, *(f"--{name}={line}" for name, lines in given.items() for line in lines if line.strip())]
 
 
 def _prompt(folder: Path) -> str:
@@ -87,10 +88,10 @@ def _prompt(folder: Path) -> str:
     (folder / "empty").mkdir()
     git_dir = Path(git.run("rev-parse", "--absolute-git-dir", at=here))
     apart = git.with_variables(GIT_DIR=git_dir, GIT_WORK_TREE=folder / "empty", GIT_INDEX_FILE=folder / "no-index")
-    arguments = ("--no-color", "--no-ext-diff", "--no-textconv", f"{base}...HEAD")
+    arguments = ("--no-color", "--no-ext-diff", "--no-textconv", f"{base}...{head or 'HEAD'}")
     diff = apart.run("diff", *arguments, at=folder / "empty").encode(errors="surrogateescape").decode(errors="replace")
     if not diff:
-        raise StepRefused(f"there is no change between {base} and HEAD; check out the change before this step")
+        raise StepRefused(f"there is no change between {base} and {head or 'HEAD'}; check it out before this step")
     fence = "`" * (max(map(len, re.findall("`+", diff)), default=2) + 3)
     return f"{_given('prompt')}\n\n{fence}diff\n{diff}\n{fence}\n"
 
@@ -110,10 +111,10 @@ def _run(arguments: list[str]) -> int:
 
 def _comments(wanted: Expression, event: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the comments in an answer."""
-    if event.get("event_type") != "result":
-        return []
     if "output" not in event:
         raise StepRefused("no schema checked the answer; give the agent an output_schema, or options --output-schema")
+    if event["output"].get("ambiguous"):
+        raise StepRefused("the answer has several values that fit and differ; see `ambiguous` in docs/contracts.md")
     try:
         found = wanted.evaluate(event["result_data"])
     except NotEvaluated as error:
@@ -121,7 +122,7 @@ def _comments(wanted: Expression, event: dict[str, Any]) -> list[dict[str, Any]]
     for one in found if isinstance(found, list) else [] if found is None else [found]:
         types = {"path": str | None, "line": int | None, "severity": str | None, "body": str}
         if not isinstance(one, dict) or any(not isinstance(one.get(name), kind) for name, kind in types.items()):
-            raise StepRefused(f"{_COMMENTS} {shown(one)}")
+            raise StepRefused(f"input comments: expected objects with path, line, severity, body; found {shown(one)}")
     return found or []
 
 
@@ -141,6 +142,8 @@ def _tell(code: int, verdict: dict[str, Any], own: list[str], comments: list[dic
         _annotate("error", reason, title=f"ao run: {name}")
     for one in comments:
         severity, path, line = one.get("severity") or "comment", one.get("path"), one.get("line")
+        if line is None and path is not None and (found := _PLACE.fullmatch(path)):
+            path, line = found.groups()
         place = ":".join(str(part) for part in (path, line) if part is not None)
         lines.append(f"- **{_markdown(severity)}** {_markdown(place)} {_markdown(one['body'])}")
         _annotate(LEVELS.get(severity.lower(), "warning"), one["body"], file=path, line=line, title=severity)

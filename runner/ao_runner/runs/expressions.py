@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-MAX_CHARACTERS: Final = 10_000
 _NULL: Final[dict[str, Any]] = {"type": "literal", "children": [], "value": None}
 
 
@@ -36,8 +35,6 @@ class Expression:
         from jmespath.functions import Functions
 
         try:
-            if len(text) > MAX_CHARACTERS:
-                raise NoExpression(f"it has {len(text)} characters, expected at most {MAX_CHARACTERS}")
             tree = jmespath.compile(text).parsed
             unknown = sorted(set(_functions_in(tree)) - set(Functions.FUNCTION_TABLE))
         except (ValueError, RecursionError) as error:

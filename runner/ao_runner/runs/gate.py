@@ -15,8 +15,6 @@ from ao_runner.runs.expressions import Expression, NotEvaluated
 
 Kind: TypeAlias = Literal["denied", "unfinished", "fail_if"]
 KINDS: Final = ("denied", "unfinished")
-LOOKED_AT: Final = ("tool_", "input_", "message", "output_validation", "_ao/unfinished", "result")
-"""Parts of the types of the events that count."""
 _CUT_OFF: Final = frozenset({"max_tokens", "max_turn_requests", "model_context_window_exceeded"})
 _MAX_CHARACTERS: Final = 300
 

@@ -107,7 +107,7 @@ def test_a_call_that_an_executor_leaves_open_is_unfinished(ao: Ao) -> None:
         (("--fail-if", "comments[?"), "'--fail-if': 'comments[?' is no JMESPath expression"),
         (("--fail-if", "size(@) > `0`"), "no function size"),
         (("--fail-on", "denied,failed"), "'failed'; expected denied or unfinished, or both: denied,unfinished"),
-        (("--verdict", "no/such/verdict.json"), "no/such/verdict.json cannot be written: No such file or directory"),
+        (("--verdict", "no/such/verdict.json"), "'no/such/verdict.json': No such file or directory"),
         (("--verdict", "verdict.json", "--batch", "batch.jsonl"), "--batch has no --verdict"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",

@@ -1,22 +1,29 @@
 """The step of `.github/actions/run`, run as the code host runs it, in the situations in which such steps were green.
 
 The situations are those of reports: anthropics/claude-code-action#1495 and #1646,
-RyderFreeman4Logos/cli-sub-agent#1754, erikdarlingdata/PerformanceMonitor#2229 and others. tests/real_cli/test_gate.py plays some of them with real agents.
+RyderFreeman4Logos/cli-sub-agent#1754, erikdarlingdata/PerformanceMonitor#2229 and others.
+tests/real_cli/test_gate.py plays some of them with real agents.
 """
 
 import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.process.runner.cli.ci_job import ACTION, INSTALL, ROOT, Job, make_job
 
 COMMENT = {"file": "a.py", "line": 2, "severity": "blocker", "message": "It divides by zero."}
 APPROVED: dict[str, Any] = {"approval": "approve", "comments": []}
+TWO_ANSWERS = (
+    'I reject it.\n```json\n{"approval": "reject", "comments": []}\n```\n'
+    'The change says:\n```json\n{"approval": "approve", "comments": []}\n```\n'
+)
 SLOW = pytest.mark.slow  # like those beside it, for other inputs
 
 
@@ -50,7 +57,9 @@ def test_a_review_without_findings_is_green(job: Job) -> None:
             3,
             "fail_if: length(comments[?severity=='blocker']) > `0` is true",
         ),
+        ({"text": TWO_ANSWERS}, {}, 3, "the answer has several values that fit and differ"),
         ({"json": APPROVED}, {"base": "0" * 40}, 2, "fetch-depth: 0"),
+        ({"json": APPROVED}, {"options": "--help"}, 3, "there is no result"),
         pytest.param(
             *({"json": {**APPROVED, "comments": ["Fine."]}}, {"comments": "comments"}, 3, 'found "Fine."'), marks=SLOW
         ),
@@ -58,11 +67,17 @@ def test_a_review_without_findings_is_green(job: Job) -> None:
         pytest.param({"json": APPROVED}, {"fail_if": "length(comments) > 0"}, 2, "nothing was run", marks=SLOW),
         pytest.param({"json": APPROVED}, {"options": "--label 'a"}, 2, "input options: No closing", marks=SLOW),
         pytest.param({"json": APPROVED}, {"base": ""}, 2, "input base: it is empty", marks=SLOW),
-        pytest.param({"json": APPROVED}, {"base": "HEAD"}, 2, "there is no change between HEAD and HEAD", marks=SLOW),
+        pytest.param({"json": APPROVED}, {"base": "HEAD"}, 2, "there is no change between HEAD and ", marks=SLOW),
     ],
     ids=[
         *("no key", "the reviewer was killed", "reviewers were launched and not awaited", "a call was denied"),
-        *("the verdict contradicts the findings", "a shallow clone", "comments of another form"),
+        *(
+            "the verdict contradicts the findings",
+            "the answer quotes another one",
+            "a shallow clone",
+            "no run",
+            "comments of another form",
+        ),
         *("a wrong expression for comments", "a wrong expression", "open quotation marks", "no pull request"),
         "no change",
     ],
@@ -90,14 +105,14 @@ def test_a_step_that_checked_out_the_base_in_place_of_the_change_is_red(job: Job
 
 
 def test_comments_become_annotations_at_their_lines(job: Job) -> None:
-    comments = [COMMENT, {**COMMENT, "severity": "nitpick", "message": "100% of it:\nline two"}, {"message": "All."}]
-    job.answer({"json": {**APPROVED, "comments": comments}})
+    nitpick = {"location": "a.py:12:4", "priority": "P3", "issue": "100% of it:\nline two"}
+    job.answer({"json": {**APPROVED, "comments": [COMMENT, nitpick, {"message": "All."}]}})
     left = job.step()
 
     assert left.exit_code == 0, left.log
     assert left.commands == [
         "::error file=a.py,line=2,title=blocker::It divides by zero.",
-        "::notice file=a.py,line=2,title=nitpick::100%25 of it:%0Aline two",
+        "::notice file=a.py,line=12,title=P3::100%25 of it:%0Aline two",
         "::warning title=comment::All.",
     ]
     assert "- **blocker** a.py\\:2 It divides by zero." in left.summary
@@ -131,12 +146,16 @@ def test_no_text_of_the_agent_or_the_change_commands_the_code_host_or_a_shell(jo
 
 def test_the_agent_reads_the_whole_change_and_a_text_that_no_schema_checked_is_no_answer(job: Job) -> None:
     (job.folder / "agent.yaml").write_text("name: says what it was asked\n")
-    job.commit(_gitattributes="*.py -diff\n", b_py="x = '````'\n")
-    left = job.step(executor="echo", options="", prompt="Look.")
+    base, head = job.git("rev-parse", "main"), job.commit(_gitattributes="*.py -diff\n", b_py="x = '````'\n")
+    job.git("checkout", "-q", "--detach", "main")
+    job.commit(c_py="by = 'somebody else'\n")
+    job.git("merge", "-q", "-m", "What the code host checks out", head)
+    left = job.step(executor="echo", options="", prompt="Look.", base=base, head=head)
 
     assert "Look.\n\n```````diff\n" in left.log
     assert "\n+    return sum(items) / 0\n" in left.log
     assert "\n+x = '````'\n```````\n" in left.log
+    assert "somebody else" not in left.log
     assert left.exit_code == 3, left.log
     assert "no schema checked the answer" in left.outputs["reasons"]
 
@@ -155,3 +174,28 @@ def test_no_input_is_in_the_text_of_a_script() -> None:
     assert [step["run"] for step in steps if "${{" in step["run"]] == []
     taken = {text for step in steps for text in step["env"].values()} - {"${{ github.action_path }}"}
     assert taken == {f"${{{{ inputs.{name} }}}}" for name in ACTION["inputs"]}
+
+
+def test_the_workflow_on_the_page_is_one_and_has_inputs_of_the_action(tmp_path: Path) -> None:
+    page = (ROOT / "docs/agents-in-ci.md").read_text()
+    (text,) = re.findall(r"(?s)```yaml\n(.*?)```", page)
+    (tmp_path / "review.yml").write_text(text)
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    subprocess.run([*check, tmp_path / "review.yml"], check=True)
+
+    (step,) = [one for one in yaml.safe_load(text)["jobs"]["review"]["steps"] if "/actions/run@" in one.get("uses", "")]
+    assert set(step["with"]) <= set(ACTION["inputs"])
+    rows = re.findall(r"(?m)^\| (`[^|]+`) \| [^|]+ \| [^|]+ \|$", page)
+    assert sorted(re.findall(r"`([\w-]+)`", " ".join(rows))) == sorted(ACTION["inputs"])
+    assert set(ACTION["outputs"]) <= set(re.findall(r"`([\w-]+)`", page))
+
+
+def test_our_own_workflow_uses_the_action() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+
+    used = [step for job in workflow["jobs"].values() for step in job["steps"] if "actions/run" in step.get("uses", "")]
+    assert [set(step["with"]) <= set(ACTION["inputs"]) for step in used] == [True]
+
+
+def test_ci_checks_the_form_of_actions() -> None:
+    assert ".github/actions/*/action.yml" in (ROOT / ".ci/run").read_text()
