@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
@@ -18,6 +18,7 @@ from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
 from ao_server.api import (
     agent_calls,
+    answers,
     batches,
     inputs,
     limits,
@@ -31,6 +32,7 @@ from ao_server.api import (
     webhooks,
     workers,
 )
+from ao_server.api.answers import Shape
 from ao_server.api.mcp_endpoint import McpEndpoint
 from ao_server.beside import WorkerBeside
 from ao_server.context import ServerContext
@@ -70,7 +72,7 @@ general = APIRouter(tags=["Health"])
 
 
 @general.get("/health")
-async def health() -> dict[str, Any]:
+async def health() -> Annotated[dict[str, Any], Shape(answers.Health)]:
     """Say that the server is there."""
     return {"status": "healthy", "worker_api": worker_calls.VERSION}
 

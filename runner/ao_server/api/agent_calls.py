@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, HTTPException, Path, Query
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Body, HTTPException, Path, Query
+from pydantic import BaseModel
 
 from ao_protocol.contracts import Problem
 from ao_protocol.wire import JsonObject
@@ -23,21 +23,17 @@ from ao_server.agent_documents import (
     remarks_on_agent,
     shown_agent,
 )
+from ao_server.api import answers
+from ao_server.api.answers import Shape
 from ao_server.context import Context, reads
 from ao_server.problems import problems_in, refusal
 from ao_server.recording import note_targets
 
 routes = APIRouter(prefix="/agents", tags=["Agents"])
 AgentName = Annotated[str, Path(pattern=f"^{AGENT_NAME}$")]
-AgentDocument = Annotated[
-    dict[str, Any],
-    Field(
-        description="A blueprint (SPEC 4.2): name, description, type, system_prompt, command, parameters_schema,"
-        " output_schema, output_format, default_output_schema, mcp_servers; and profile, executor_config, demands,"
-        " tags, capabilities, timeout_seconds.",
-        examples=[{"name": "greeter", "description": "Greets", "system_prompt": "Greet the user."}],
-    ),
-]
+_EXAMPLES: Final[list[Any]] = [{"name": "greeter", "description": "Greets", "system_prompt": "Greet the user."}]
+NewDocument = Annotated[dict[str, Any], Shape(answers.NewAgent), Body(examples=_EXAMPLES)]
+AgentDocument = Annotated[dict[str, Any], Shape(answers.AgentFields), Body(examples=_EXAMPLES)]
 
 
 class NewStatus(BaseModel):
@@ -50,7 +46,7 @@ class NewStatus(BaseModel):
 @reads
 def list_agents(
     store: Store, tags: Annotated[str, Query(description="Labels that an agent must have, with commas.")] = ""
-) -> list[dict[str, Any]]:
+) -> Annotated[list[dict[str, Any]], Shape(list[answers.ListedAgent])]:
     """List all agents by name."""
     wanted, agents = {tag for tag in tags.split(",") if tag}, listed_agents(store)
     return [brief(shown_agent(agent)) for agent in agents if wanted <= set(agent.document.get("tags") or [])]  # type: ignore[arg-type]  # checked when stored
@@ -58,7 +54,7 @@ def list_agents(
 
 @routes.post("/check")
 @reads
-def check_agent(_: Store, document: AgentDocument) -> dict[str, Any]:
+def check_agent(_: Store, document: NewDocument) -> Annotated[dict[str, Any], Shape(answers.AgentCheck)]:
     """Check a document as for storing it. `problems` prevent that; `remarks` are about parts without effect."""
     problems = _problems(document)
     remarks = [] if problems else remarks_on_agent(document)
@@ -67,13 +63,13 @@ def check_agent(_: Store, document: AgentDocument) -> dict[str, Any]:
 
 @routes.get("/{name}")
 @reads
-def get_agent(store: Store, name: AgentName) -> dict[str, Any]:
+def get_agent(store: Store, name: AgentName) -> Annotated[dict[str, Any], Shape(answers.Agent)]:
     """Return an agent."""
     return shown_agent(found_agent(store, name))
 
 
 @routes.post("", status_code=HTTPStatus.CREATED)
-async def create_agent(context: Context, document: AgentDocument) -> dict[str, Any]:
+async def create_agent(context: Context, document: NewDocument) -> Annotated[dict[str, Any], Shape(answers.Agent)]:
     """Store a new agent. Its schemas are checked; a problem is answered with its place."""
     await _refuse_problems(context, document)
     now = timestamp()
@@ -90,7 +86,9 @@ async def create_agent(context: Context, document: AgentDocument) -> dict[str, A
 
 
 @routes.put("/{name}")
-async def replace_agent(context: Context, name: AgentName, document: AgentDocument) -> dict[str, Any]:
+async def replace_agent(
+    context: Context, name: AgentName, document: AgentDocument
+) -> Annotated[dict[str, Any], Shape(answers.Agent)]:
     """Replace the document of an agent. Sessions that exist keep the one that they began with."""
     document = {**document, "name": name}
     await _refuse_problems(context, document)
@@ -98,7 +96,9 @@ async def replace_agent(context: Context, name: AgentName, document: AgentDocume
 
 
 @routes.patch("/{name}")
-async def change_agent(context: Context, name: AgentName, fields: AgentDocument) -> dict[str, Any]:
+async def change_agent(
+    context: Context, name: AgentName, fields: AgentDocument
+) -> Annotated[dict[str, Any], Shape(answers.Agent)]:
     """Replace single fields of an agent; null removes a field."""
     old = (await context.access.read(lambda store: found_agent(store, name))).document
     document = {key: value for key, value in {**old, **fields, "name": name}.items() if value is not None}
@@ -107,7 +107,9 @@ async def change_agent(context: Context, name: AgentName, fields: AgentDocument)
 
 
 @routes.patch("/{name}/status")
-async def set_status(context: Context, name: AgentName, wanted: NewStatus) -> dict[str, Any]:
+async def set_status(
+    context: Context, name: AgentName, wanted: NewStatus
+) -> Annotated[dict[str, Any], Shape(answers.Agent)]:
     """Activate or deactivate an agent. No run can be added for an inactive one."""
     return await _change(context, name, lambda old: replace(old, status=wanted.status))
 

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ao_protocol.written import check_name
 from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
+from ao_server.api import answers
+from ao_server.api.answers import Shape
 from ao_server.context import Context, ServerContext, reads
 from ao_server.problems import refusal
 from ao_server.request_text import Segment
@@ -33,13 +35,15 @@ class NewLimit(BaseModel):
 
 @routes.get("")
 @reads
-def list_limits(store: Store) -> dict[str, Any]:
+def list_limits(store: Store) -> Annotated[dict[str, Any], Shape(answers.RunLimits)]:
     """List the limits. A `pause` ends by itself: a usage limit of the provider was met."""
     return {"limits": [asdict(limit) for limit in store.limits.all()]}
 
 
 @routes.put("/{kind}/{name:path}")
-async def put_limit(context: Context, kind: Kind, name: Name, wanted: NewLimit) -> dict[str, Any]:
+async def put_limit(
+    context: Context, kind: Kind, name: Name, wanted: NewLimit
+) -> Annotated[dict[str, Any], Shape(answers.ChangedLimit)]:
     """Set the limit of an agent or profile, or replace it."""
     check_name(name, MAX_NAME)
     await context.access.write(lambda store: store.limits.put(RunLimit(kind, name, wanted.most)))

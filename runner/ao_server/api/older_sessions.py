@@ -17,6 +17,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.store.brief_fields import OMITTED
 from ao_runner.store.records import RunFilter, RunState, Session
 from ao_runner.store.store import Store
+from ao_server.api import answers
+from ao_server.api.answers import Shape
 from ao_server.api.runners import OK
 from ao_server.api.sessions import SessionId, found_session, get_session
 from ao_server.api.streams import STREAM, event_stream
@@ -53,8 +55,22 @@ class Metadata(BaseModel):
     hostname: str | None = None
 
 
+class ListedEvent(PostedEvent):
+    """An event in the older vocabulary."""
+
+    id: str
+
+
+class ListedEvents(BaseModel):
+    """Events in the older vocabulary."""
+
+    events: list[ListedEvent]
+
+
 @routes.post("/sessions/{session_id}/bind")
-async def bind(context: Context, session_id: SessionId, binding: Binding) -> dict[str, Any]:
+async def bind(
+    context: Context, session_id: SessionId, binding: Binding
+) -> Annotated[dict[str, Any], Shape(answers.ChangedSession)]:
     """Store the executor's own session, which a later run of the session resumes."""
     runner, run = await _going_on(context, session_id, binding.attempt)
     event = bound(binding.executor_session_id, binding.project_dir)
@@ -66,7 +82,9 @@ async def bind(context: Context, session_id: SessionId, binding: Binding) -> dic
 
 
 @routes.post("/sessions/{session_id}/events", status_code=HTTPStatus.CREATED)
-async def post_event(context: Context, session_id: SessionId, event: PostedEvent) -> dict[str, Any]:
+async def post_event(
+    context: Context, session_id: SessionId, event: PostedEvent
+) -> Annotated[dict[str, Any], Shape(answers.Done)]:
     """Store an event of the run that goes on. One without a counterpart in the protocol is accepted and left out."""
     await context.access.read(lambda store: found_session(store, session_id))
     if event.session_id != session_id:
@@ -77,7 +95,9 @@ async def post_event(context: Context, session_id: SessionId, event: PostedEvent
 
 
 @routes.patch("/sessions/{session_id}/metadata")
-async def change_metadata(context: Context, session_id: SessionId, metadata: Metadata) -> dict[str, Any]:
+async def change_metadata(
+    context: Context, session_id: SessionId, metadata: Metadata
+) -> Annotated[dict[str, Any], Shape(answers.ChangedSession)]:
     """Change what is known of a session."""
     await context.access.read(lambda store: found_session(store, session_id))
 
@@ -97,7 +117,7 @@ def list_events(
     session_id: SessionId,
     after: Annotated[EventId, Query(description="The `id` of the last event that is known.")] = str(FIRST),
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> dict[str, Any]:
+) -> Annotated[dict[str, Any], Shape(ListedEvents)]:
     """List events in the older vocabulary: messages, tool calls and results."""
     session = found_session(store, session_id)
     states = {state.run.run_id: state for state in store.runs.states_of(session_id)}
