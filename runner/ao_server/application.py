@@ -32,7 +32,7 @@ from ao_server.api import (
     webhooks,
     workers,
 )
-from ao_server.api.answers import Shape
+from ao_server.api.answers import Json, Shape
 from ao_server.api.mcp_endpoint import McpEndpoint
 from ao_server.beside import WorkerBeside
 from ao_server.context import ServerContext
@@ -72,7 +72,7 @@ general = APIRouter(tags=["Health"])
 
 
 @general.get("/health")
-async def health() -> Annotated[dict[str, Any], Shape(answers.Health)]:
+async def health() -> Annotated[Json, Shape(answers.Health)]:
     """Say that the server is there."""
     return {"status": "healthy", "worker_api": worker_calls.VERSION}
 

@@ -24,7 +24,7 @@ from ao_server.agent_documents import (
     shown_agent,
 )
 from ao_server.api import answers
-from ao_server.api.answers import Shape
+from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, reads
 from ao_server.problems import problems_in, refusal
 from ao_server.recording import note_targets
@@ -32,8 +32,8 @@ from ao_server.recording import note_targets
 routes = APIRouter(prefix="/agents", tags=["Agents"])
 AgentName = Annotated[str, Path(pattern=f"^{AGENT_NAME}$")]
 _EXAMPLES: Final[list[Any]] = [{"name": "greeter", "description": "Greets", "system_prompt": "Greet the user."}]
-NewDocument = Annotated[dict[str, Any], Shape(answers.NewAgent), Body(examples=_EXAMPLES)]
-AgentDocument = Annotated[dict[str, Any], Shape(answers.AgentFields), Body(examples=_EXAMPLES)]
+NewDocument = Annotated[Json, Shape(answers.NewAgent), Body(examples=_EXAMPLES)]
+AgentDocument = Annotated[Json, Shape(answers.AgentFields), Body(examples=_EXAMPLES)]
 
 
 class NewStatus(BaseModel):
@@ -46,7 +46,7 @@ class NewStatus(BaseModel):
 @reads
 def list_agents(
     store: Store, tags: Annotated[str, Query(description="Labels that an agent must have, with commas.")] = ""
-) -> Annotated[list[dict[str, Any]], Shape(list[answers.ListedAgent])]:
+) -> Annotated[list[Json], Shape(list[answers.ListedAgent])]:
     """List all agents by name."""
     wanted, agents = {tag for tag in tags.split(",") if tag}, listed_agents(store)
     return [brief(shown_agent(agent)) for agent in agents if wanted <= set(agent.document.get("tags") or [])]  # type: ignore[arg-type]  # checked when stored
@@ -54,7 +54,7 @@ def list_agents(
 
 @routes.post("/check")
 @reads
-def check_agent(_: Store, document: NewDocument) -> Annotated[dict[str, Any], Shape(answers.AgentCheck)]:
+def check_agent(_: Store, document: NewDocument) -> Annotated[Json, Shape(answers.AgentCheck)]:
     """Check a document as for storing it. `problems` prevent that; `remarks` are about parts without effect."""
     problems = _problems(document)
     remarks = [] if problems else remarks_on_agent(document)
@@ -63,13 +63,13 @@ def check_agent(_: Store, document: NewDocument) -> Annotated[dict[str, Any], Sh
 
 @routes.get("/{name}")
 @reads
-def get_agent(store: Store, name: AgentName) -> Annotated[dict[str, Any], Shape(answers.Agent)]:
+def get_agent(store: Store, name: AgentName) -> Annotated[Json, Shape(answers.Agent)]:
     """Return an agent."""
     return shown_agent(found_agent(store, name))
 
 
 @routes.post("", status_code=HTTPStatus.CREATED)
-async def create_agent(context: Context, document: NewDocument) -> Annotated[dict[str, Any], Shape(answers.Agent)]:
+async def create_agent(context: Context, document: NewDocument) -> Annotated[Json, Shape(answers.Agent)]:
     """Store a new agent. Its schemas are checked; a problem is answered with its place."""
     await _refuse_problems(context, document)
     now = timestamp()
@@ -88,7 +88,7 @@ async def create_agent(context: Context, document: NewDocument) -> Annotated[dic
 @routes.put("/{name}")
 async def replace_agent(
     context: Context, name: AgentName, document: AgentDocument
-) -> Annotated[dict[str, Any], Shape(answers.Agent)]:
+) -> Annotated[Json, Shape(answers.Agent)]:
     """Replace the document of an agent. Sessions that exist keep the one that they began with."""
     document = {**document, "name": name}
     await _refuse_problems(context, document)
@@ -98,7 +98,7 @@ async def replace_agent(
 @routes.patch("/{name}")
 async def change_agent(
     context: Context, name: AgentName, fields: AgentDocument
-) -> Annotated[dict[str, Any], Shape(answers.Agent)]:
+) -> Annotated[Json, Shape(answers.Agent)]:
     """Replace single fields of an agent; null removes a field."""
     old = (await context.access.read(lambda store: found_agent(store, name))).document
     document = {key: value for key, value in {**old, **fields, "name": name}.items() if value is not None}
@@ -107,9 +107,7 @@ async def change_agent(
 
 
 @routes.patch("/{name}/status")
-async def set_status(
-    context: Context, name: AgentName, wanted: NewStatus
-) -> Annotated[dict[str, Any], Shape(answers.Agent)]:
+async def set_status(context: Context, name: AgentName, wanted: NewStatus) -> Annotated[Json, Shape(answers.Agent)]:
     """Activate or deactivate an agent. No run can be added for an inactive one."""
     return await _change(context, name, lambda old: replace(old, status=wanted.status))
 

@@ -1,6 +1,6 @@
 """The answers of the API as its OpenAPI document describes them, each shape once. A field with a default may be absent.
 
-Calls return JSON that they make themselves, `-> Annotated[dict[str, Any], Shape(Run)]`: it is described by the model,
+Calls return JSON that they make themselves, `-> Annotated[Json, Shape(Run)]`: it is described by the model,
 and sent as it is. Tests check each answer of the server against its description.
 """
 
@@ -14,9 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 from ao_protocol.documents import Blueprint
 from ao_protocol.events import ErrorInfo, InputOption
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.port import InputAnswer
 from ao_runner.named_schemas.registry import Outcome
-from ao_runner.run_events import RunKey
 from ao_runner.store.agent_table import AgentStatus
 from ao_runner.store.brief_fields import BEGINS, OMITTED
 from ao_runner.store.records import ExecutionMode, RunLimit
@@ -25,6 +23,7 @@ from ao_server.shapes import RunStatusName, SessionStatusName
 
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Yes = Literal[True]
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class AgentFields(Settings, Blueprint):
 class NewAgent(AgentFields):
     """A new agent."""
 
-    name: str  # type: ignore[assignment]
+    name: str
 
 
 class Agent(NewAgent):
@@ -164,7 +163,7 @@ class Run(BaseModel):
     claimed_at: Time | None
     started_at: Time | None
     completed_at: Time | None
-    timeout_at: None
+    timeout_at: Time | None
     attempt: int
     profile: str | None
     labels: dict[str, str]
@@ -356,7 +355,7 @@ class ChangedSession(OneSession, Done):
     """A session that was changed."""
 
 
-class SessionStatus(BaseModel):
+class CurrentStatus(BaseModel):
     """The status of a session."""
 
     status: SessionStatusName | Literal["not_existent"]
@@ -469,102 +468,3 @@ class ChangedLimit(BaseModel):
     kind: Literal["agent", "profile"]
     name: str
     most: int
-
-
-class AssignedRun(BaseModel):
-    """A run that is handed to a worker; `session` and `run` are as they are stored."""
-
-    key: RunKey
-    session: JsonObject
-    run: JsonObject
-    lease_seconds: float | None
-    is_resolved: bool
-    first_parameters: JsonObject | None
-    queued_seconds: float
-    terminate_seconds: float | None
-
-
-class Assignments(BaseModel):
-    """The runs that a worker is given."""
-
-    assignments: list[AssignedRun]
-
-
-class StoredThrough(BaseModel):
-    """The last event that is stored."""
-
-    through_seq: int
-
-
-class LostRuns(BaseModel):
-    """The attempts that are not the worker's any more."""
-
-    lost: list[RunKey]
-
-
-class WorkerOrders(BaseModel):
-    """What the worker is asked to do. `stops` is the number of requests for each run."""
-
-    stops: dict[str, int]
-    drain: bool
-    answers: list[InputAnswer]
-
-
-class Decision(BaseModel):
-    """The answer that counts."""
-
-    answer: JsonObject
-
-
-class RegisteredRunner(BaseModel):
-    """How a registered runner asks for runs."""
-
-    runner_id: str
-    poll_endpoint: str
-    poll_timeout_seconds: int
-    heartbeat_interval_seconds: int
-
-
-class HandedOutRun(Run):
-    """A run for a runner, with its blueprint."""
-
-    scope: JsonObject | None
-    resolved_agent_blueprint: JsonObject
-
-
-class PolledOrders(BaseModel):
-    """What a runner is told: a run, sessions to stop, or the end of its registration."""
-
-    run: HandedOutRun | None = None
-    stop_sessions: list[str] | None = None
-    deregistered: Yes | None = None
-
-
-class ShownRunner(BaseModel):
-    """A process that takes runs. Its times are known if it has registered."""
-
-    runner_id: str
-    registered_at: Time | None
-    last_heartbeat: Time | None
-    seconds_since_heartbeat: float | None
-    status: Literal["online", "stale"]
-    hostname: str | None
-    project_dir: str | None
-    executor_profile: str
-    executor: JsonObject
-    tags: list[str]
-    require_matching_tags: bool
-
-
-class Runners(BaseModel):
-    """The processes that take runs."""
-
-    runners: list[ShownRunner]
-
-
-class DeregisteredRunner(BaseModel):
-    """A runner that was sent away."""
-
-    ok: Yes
-    message: str
-    initiated_by: Literal["self", "external"]

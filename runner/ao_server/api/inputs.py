@@ -1,7 +1,7 @@
 """Requests of runs to a person: list them, and answer one. The first answer counts."""
 
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -12,7 +12,7 @@ from ao_runner.store.brief_fields import brief
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.store import Store
 from ao_server.api import answers
-from ao_server.api.answers import Shape
+from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import RunId, found_run
 from ao_server.context import Context, ServerContext, reads
 from ao_server.problems import refusal
@@ -35,14 +35,14 @@ class NewAnswer(BaseModel):
 
 @routes.get("/inputs")
 @reads
-def list_inputs(store: Store) -> Annotated[dict[str, Any], Shape(answers.InputRequests)]:
+def list_inputs(store: Store) -> Annotated[Json, Shape(answers.InputRequests)]:
     """List the requests that wait for a person, oldest first."""
     return {"inputs": [brief(shown(one)) for one in store.inputs.waiting()]}
 
 
 @routes.get("/runs/{run_id}/inputs")
 @reads
-def list_inputs_of_run(store: Store, run_id: RunId) -> Annotated[dict[str, Any], Shape(answers.InputRequests)]:
+def list_inputs_of_run(store: Store, run_id: RunId) -> Annotated[Json, Shape(answers.InputRequests)]:
     """List all requests of a run, with how they were resolved and by whom."""
     found_run(store, run_id)
     return {"inputs": [shown(one) for one in store.inputs.of_run(run_id)]}
@@ -51,7 +51,7 @@ def list_inputs_of_run(store: Store, run_id: RunId) -> Annotated[dict[str, Any],
 @routes.post("/runs/{run_id}/inputs/{request_id:path}")
 async def answer_input(
     context: Context, run_id: RunId, request_id: RequestId, answer: NewAnswer
-) -> Annotated[dict[str, Any], Shape(answers.AnsweredInput)]:
+) -> Annotated[Json, Shape(answers.AnsweredInput)]:
     """Answer a request. 409 if another answer was first. The answer to a parked run queues one that continues it."""
     answered = await answered_with(context, run_id, request_id, answer.model_dump(exclude_none=True))
     return {"request_id": request_id, "outcome": answered.outcome, "next_run_id": answered.next_run_id}

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, HTTPException, Path
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,7 +11,7 @@ from ao_protocol.written import check_name
 from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
 from ao_server.api import answers
-from ao_server.api.answers import Shape
+from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, ServerContext, reads
 from ao_server.problems import refusal
 from ao_server.request_text import Segment
@@ -35,7 +35,7 @@ class NewLimit(BaseModel):
 
 @routes.get("")
 @reads
-def list_limits(store: Store) -> Annotated[dict[str, Any], Shape(answers.RunLimits)]:
+def list_limits(store: Store) -> Annotated[Json, Shape(answers.RunLimits)]:
     """List the limits. A `pause` ends by itself: a usage limit of the provider was met."""
     return {"limits": [asdict(limit) for limit in store.limits.all()]}
 
@@ -43,7 +43,7 @@ def list_limits(store: Store) -> Annotated[dict[str, Any], Shape(answers.RunLimi
 @routes.put("/{kind}/{name:path}")
 async def put_limit(
     context: Context, kind: Kind, name: Name, wanted: NewLimit
-) -> Annotated[dict[str, Any], Shape(answers.ChangedLimit)]:
+) -> Annotated[Json, Shape(answers.ChangedLimit)]:
     """Set the limit of an agent or profile, or replace it."""
     check_name(name, MAX_NAME)
     await context.access.write(lambda store: store.limits.put(RunLimit(kind, name, wanted.most)))

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, Field
@@ -18,7 +18,7 @@ from ao_runner.store.brief_fields import OMITTED
 from ao_runner.store.records import RunFilter, RunState, Session
 from ao_runner.store.store import Store
 from ao_server.api import answers
-from ao_server.api.answers import Shape
+from ao_server.api.answers import Json, Shape
 from ao_server.api.runners import OK
 from ao_server.api.sessions import SessionId, found_session, get_session
 from ao_server.api.streams import STREAM, event_stream
@@ -70,7 +70,7 @@ class ListedEvents(BaseModel):
 @routes.post("/sessions/{session_id}/bind")
 async def bind(
     context: Context, session_id: SessionId, binding: Binding
-) -> Annotated[dict[str, Any], Shape(answers.ChangedSession)]:
+) -> Annotated[Json, Shape(answers.ChangedSession)]:
     """Store the executor's own session, which a later run of the session resumes."""
     runner, run = await _going_on(context, session_id, binding.attempt)
     event = bound(binding.executor_session_id, binding.project_dir)
@@ -84,7 +84,7 @@ async def bind(
 @routes.post("/sessions/{session_id}/events", status_code=HTTPStatus.CREATED)
 async def post_event(
     context: Context, session_id: SessionId, event: PostedEvent
-) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+) -> Annotated[Json, Shape(answers.Done)]:
     """Store an event of the run that goes on. One without a counterpart in the protocol is accepted and left out."""
     await context.access.read(lambda store: found_session(store, session_id))
     if event.session_id != session_id:
@@ -97,7 +97,7 @@ async def post_event(
 @routes.patch("/sessions/{session_id}/metadata")
 async def change_metadata(
     context: Context, session_id: SessionId, metadata: Metadata
-) -> Annotated[dict[str, Any], Shape(answers.ChangedSession)]:
+) -> Annotated[Json, Shape(answers.ChangedSession)]:
     """Change what is known of a session."""
     await context.access.read(lambda store: found_session(store, session_id))
 
@@ -117,7 +117,7 @@ def list_events(
     session_id: SessionId,
     after: Annotated[EventId, Query(description="The `id` of the last event that is known.")] = str(FIRST),
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> Annotated[dict[str, Any], Shape(ListedEvents)]:
+) -> Annotated[Json, Shape(ListedEvents)]:
     """List events in the older vocabulary: messages, tool calls and results."""
     session = found_session(store, session_id)
     states = {state.run.run_id: state for state in store.runs.states_of(session_id)}

@@ -24,7 +24,7 @@ from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState
 from ao_runner.store.store import Store
 from ao_server.api import answers
-from ao_server.api.answers import Shape
+from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, ServerContext, reads
 from ao_server.problems import in_batch, refusal
 from ao_server.recording import note_targets
@@ -66,7 +66,7 @@ class Batch(BaseModel):
 @routes.post("", status_code=HTTPStatus.CREATED)
 async def create_run(
     context: Context, response: Response, wanted: RunBody, idempotency_key: IdempotencyKey = None
-) -> Annotated[dict[str, Any], Shape(answers.CreatedRun)]:
+) -> Annotated[Json, Shape(answers.CreatedRun)]:
     """Add a run to the queue. Parameters and schemas are checked before."""
     runs = await submitted(context, [wanted], idempotency_key, response)
     response.headers["Location"] = f"/runs/{runs[0]['run_id']}"
@@ -76,7 +76,7 @@ async def create_run(
 @routes.post("/batch", status_code=HTTPStatus.CREATED)
 async def create_runs(
     context: Context, response: Response, batch: Batch, idempotency_key: IdempotencyKey = None
-) -> Annotated[dict[str, Any], Shape(answers.CreatedBatch)]:
+) -> Annotated[Json, Shape(answers.CreatedBatch)]:
     """Add several runs to the queue, or none if one of them is refused."""
     runs = await submitted(context, batch.runs, idempotency_key, response, is_batch=True)
     return {"batch_id": runs[0].get("batch_id"), "runs": runs}
@@ -182,9 +182,7 @@ class RunQuery(BaseModel):
 
 
 @routes.get("")
-async def list_runs(
-    context: Context, query: Annotated[RunQuery, Query()]
-) -> Annotated[dict[str, Any], Shape(answers.RunList)]:
+async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> Annotated[Json, Shape(answers.RunList)]:
     """List runs, the newest first."""
 
     def search(store: Store) -> JsonObject:
@@ -204,9 +202,7 @@ Wait = Annotated[
 
 
 @routes.get("/{run_id}")
-async def get_run(
-    context: Context, run_id: RunId, wait: Wait = 0
-) -> Annotated[dict[str, Any], Shape(answers.RunDetails)]:
+async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> Annotated[Json, Shape(answers.RunDetails)]:
     """Return a run: its status, why it waits, how it ended, and what became of its output contract."""
     if wait:
         await _until_ended(context, run_id, wait)
@@ -241,7 +237,7 @@ async def _until_ended(context: ServerContext, run_id: str, seconds: float) -> N
 
 @routes.get("/{run_id}/result", operation_id="get_run_result")
 @reads
-def get_result(store: Store, run_id: RunId) -> Annotated[dict[str, Any], Shape(answers.RunResult)]:
+def get_result(store: Store, run_id: RunId) -> Annotated[Json, Shape(answers.RunResult)]:
     """Return the result of a run that has completed."""
     state, terminal = found_run(store, run_id), terminal_of(store, run_id)
     if not isinstance(terminal, Result):
@@ -250,7 +246,7 @@ def get_result(store: Store, run_id: RunId) -> Annotated[dict[str, Any], Shape(a
 
 
 @routes.post("/{run_id}/stop")
-async def stop_run(context: Context, run_id: RunId) -> Annotated[dict[str, Any], Shape(answers.Stopped)]:
+async def stop_run(context: Context, run_id: RunId) -> Annotated[Json, Shape(answers.Stopped)]:
     """Stop a run: a waiting one at once, a running one by its worker. A second request kills it."""
     return await stopped(context, (await context.access.read(lambda store: found_run(store, run_id))))
 

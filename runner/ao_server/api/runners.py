@@ -14,9 +14,9 @@ from ao_runner.store.ownership import LOOK_SECONDS
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
 from ao_server.agent_documents import AGENT_NAME, problems_of_agent
-from ao_server.api import answers
+from ao_server.api import answers, worker_answers
 from ao_server.api.agent_calls import refuse_agent
-from ao_server.api.answers import Shape
+from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
@@ -37,7 +37,7 @@ routes = APIRouter(tags=["Runners"])
 POLL_SECONDS: Final = 30
 OK: Final[JsonObject] = {"ok": True}
 POLLED: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"model": answers.PolledOrders},
+    200: {"model": worker_answers.PolledOrders},
     204: {"description": "No news."},
 }
 ENDED_SESSIONS: Final = ("finished", "failed", "stopped")
@@ -121,9 +121,7 @@ class SessionEnded(Report):
 
 
 @routes.post("/runner/register")
-async def register(
-    context: Context, wanted: Registration
-) -> Annotated[dict[str, Any], Shape(answers.RegisteredRunner)]:
+async def register(context: Context, wanted: Registration) -> Annotated[Json, Shape(worker_answers.RegisteredRunner)]:
     """Register a runner. One of the same identity that is online blocks it."""
     executor = wanted.executor
     runner_id = runner_id_of(wanted.hostname, wanted.project_dir, wanted.executor_profile, executor.command)
@@ -160,7 +158,7 @@ async def _own_agents(context: ServerContext, wanted: Registration) -> list[Json
 
 
 @routes.post("/runner/heartbeat")
-async def heartbeat(context: Context, report: Report) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+async def heartbeat(context: Context, report: Report) -> Annotated[Json, Shape(answers.Done)]:
     """Keep a registration and the leases of its runs."""
     await context.runners.heartbeat(await _runner(context, report.runner_id))
     return OK
@@ -198,7 +196,7 @@ def _handed_out(context: ServerContext, store: Store, run_id: str) -> JsonObject
 
 
 @routes.post("/runner/runs/{run_id}/started")
-async def started(context: Context, run_id: RunId, report: Report) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+async def started(context: Context, run_id: RunId, report: Report) -> Annotated[Json, Shape(answers.Done)]:
     """Say that a run begins. A repetition, also a late one, changes nothing."""
     runner, state = await _reported(context, run_id, report)
     await context.runners.run_of(runner, state, report.attempt)
@@ -206,23 +204,19 @@ async def started(context: Context, run_id: RunId, report: Report) -> Annotated[
 
 
 @routes.post("/runner/runs/{run_id}/completed")
-async def completed(
-    context: Context, run_id: RunId, report: Completed
-) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+async def completed(context: Context, run_id: RunId, report: Completed) -> Annotated[Json, Shape(answers.Done)]:
     """End a run with the result that was posted. Without one it is empty, or misses the output contract."""
     return await _ended(context, run_id, report, None, stays=report.session_status == "idle")
 
 
 @routes.post("/runner/runs/{run_id}/failed")
-async def failed(context: Context, run_id: RunId, report: Failed) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+async def failed(context: Context, run_id: RunId, report: Failed) -> Annotated[Json, Shape(answers.Done)]:
     """End a run as failed."""
     return await _ended(context, run_id, report, failure_of(report.error))
 
 
 @routes.post("/runner/runs/{run_id}/stopped")
-async def stopped(
-    context: Context, run_id: RunId, report: StoppedReport
-) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+async def stopped(context: Context, run_id: RunId, report: StoppedReport) -> Annotated[Json, Shape(answers.Done)]:
     """End a run as stopped."""
     return await _ended(context, run_id, report, stopped_by(report.signal))
 
@@ -230,7 +224,7 @@ async def stopped(
 @routes.post("/runner/sessions/{session_id}/status")
 async def session_ended(
     context: Context, session_id: SessionId, report: SessionEnded
-) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+) -> Annotated[Json, Shape(answers.Done)]:
     """Say that no process waits for a session's next run any more."""
     runner = await _runner(context, report.runner_id)
     await context.access.read(lambda store: found_session(store, session_id))
@@ -241,7 +235,7 @@ async def session_ended(
 
 
 @routes.get("/runners")
-async def list_runners(context: Context) -> Annotated[dict[str, Any], Shape(answers.Runners)]:
+async def list_runners(context: Context) -> Annotated[Json, Shape(worker_answers.Runners)]:
     """List the registered runners, and the other processes that take runs from this store."""
     runners = [one.shown() for one in context.runners.all()]
     unknown: JsonObject = dict.fromkeys(("registered_at", "last_heartbeat", "seconds_since_heartbeat"))
@@ -254,7 +248,7 @@ async def list_runners(context: Context) -> Annotated[dict[str, Any], Shape(answ
 @routes.delete("/runners/{runner_id}")
 async def deregister(
     context: Context, runner_id: Annotated[str, Segment], self_initiated: Annotated[bool, Query(alias="self")] = False
-) -> Annotated[dict[str, Any], Shape(answers.DeregisteredRunner)]:
+) -> Annotated[Json, Shape(worker_answers.DeregisteredRunner)]:
     """Send a runner away: with `self`, by itself and at once, which ends its runs; else by the answer to its poll."""
     runner = await context.runners.recognise(runner_id)
     if runner is None:

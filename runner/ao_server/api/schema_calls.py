@@ -11,7 +11,7 @@ from ao_runner.named_schemas.registry import Outcome, SchemaRegistry
 from ao_runner.store.records import NamedSchema
 from ao_runner.store.store import Store
 from ao_server.api import answers
-from ao_server.api.answers import Shape
+from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, reads
 from ao_server.recording import note_targets
 
@@ -33,13 +33,13 @@ class NewSchema(BaseModel):
 
 @routes.get("")
 @reads
-def list_schemas(store: Store) -> Annotated[list[dict[str, Any]], Shape(list[answers.SchemaSummary])]:
+def list_schemas(store: Store) -> Annotated[list[Json], Shape(list[answers.SchemaSummary])]:
     """List all named schemas, without their contents."""
     return [_summary(schema) for schema in SchemaRegistry(store).list()]
 
 
 @routes.post("", status_code=HTTPStatus.CREATED)
-async def create_schema(context: Context, wanted: NewSchema) -> Annotated[dict[str, Any], Shape(answers.StoredSchema)]:
+async def create_schema(context: Context, wanted: NewSchema) -> Annotated[Json, Shape(answers.StoredSchema)]:
     """Store a schema under a name. A repetition changes the description only; another schema is refused."""
 
     def create(registry: SchemaRegistry) -> tuple[Outcome, NamedSchema]:
@@ -52,7 +52,7 @@ async def create_schema(context: Context, wanted: NewSchema) -> Annotated[dict[s
 
 @routes.get("/{name}")
 @reads
-def get_schema(store: Store, name: SchemaName) -> Annotated[dict[str, Any], Shape(answers.NamedSchema)]:
+def get_schema(store: Store, name: SchemaName) -> Annotated[Json, Shape(answers.NamedSchema)]:
     """Return a named schema."""
     return _whole(SchemaRegistry(store).get(name))
 

@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Path, Query
 
@@ -11,7 +11,7 @@ from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS, decode_object
 from ao_runner.store.records import OPEN_STATUSES, RunState, Session
 from ao_runner.store.store import Store
 from ao_server.api import answers
-from ao_server.api.answers import Shape
+from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import stopped
 from ao_server.context import Context, Idle, reads
 from ao_server.event_log import FIRST, EventId, events_after, position_from
@@ -33,7 +33,7 @@ def list_sessions(
     after: Annotated[
         str | None, Query(description="List all, in pages: first with an empty text, then with `next_after`.")
     ] = None,
-) -> Annotated[dict[str, Any], Shape(answers.SessionList)]:
+) -> Annotated[Json, Shape(answers.SessionList)]:
     """List sessions, the one with the newest run first; with `after`, in the order of their ids."""
     found = store.sessions.all() if after is None else store.sessions.after(after, limit)
     sessions = [one for one in found if parent_session_id in {None, one.parent_session_id}][:limit]
@@ -43,18 +43,14 @@ def list_sessions(
 
 @routes.get("/{session_id}")
 @reads
-def get_session(
-    store: Store, idle: Idle, session_id: SessionId
-) -> Annotated[dict[str, Any], Shape(answers.OneSession)]:
+def get_session(store: Store, idle: Idle, session_id: SessionId) -> Annotated[Json, Shape(answers.OneSession)]:
     """Return a session."""
     return {"session": shown_sessions(store, [found_session(store, session_id)], idle)[session_id]}
 
 
 @routes.get("/{session_id}/status")
 @reads
-def get_status(
-    store: Store, idle: Idle, session_id: SessionId
-) -> Annotated[dict[str, Any], Shape(answers.SessionStatus)]:
+def get_status(store: Store, idle: Idle, session_id: SessionId) -> Annotated[Json, Shape(answers.CurrentStatus)]:
     """Return the status of a session; `not_existent` if there is none."""
     if not store.sessions.exists(session_id):
         return {"status": "not_existent"}
@@ -63,7 +59,7 @@ def get_status(
 
 @routes.get("/{session_id}/result", operation_id="get_session_result")
 @reads
-def get_result(store: Store, session_id: SessionId) -> Annotated[dict[str, Any], Shape(answers.RunResult)]:
+def get_result(store: Store, session_id: SessionId) -> Annotated[Json, Shape(answers.RunResult)]:
     """Return the result of the last run, with `validated_output` and `schema_validation`."""
     found_session(store, session_id)
     states = store.runs.states_of(session_id)
@@ -77,7 +73,7 @@ def get_result(store: Store, session_id: SessionId) -> Annotated[dict[str, Any],
 
 @routes.get("/{session_id}/affinity")
 @reads
-def get_affinity(store: Store, session_id: SessionId) -> Annotated[dict[str, Any], Shape(answers.SessionAffinity)]:
+def get_affinity(store: Store, session_id: SessionId) -> Annotated[Json, Shape(answers.SessionAffinity)]:
     """Return where a session lives."""
     session = found_session(store, session_id)
     return {
@@ -98,7 +94,7 @@ def list_protocol_events(
     after: Annotated[EventId, Query(description="`next_after` of the page before.")] = str(FIRST),
     limit: Annotated[int, Query(ge=1, le=MAX_EVENTS)] = 100,
     run_id: str | None = None,
-) -> Annotated[dict[str, Any], Shape(answers.EventPage)]:
+) -> Annotated[Json, Shape(answers.EventPage)]:
     """List the events of a session as the protocol has them (SPEC 5), in pages."""
     found_session(store, session_id)
     page = list(islice(events_after(store, session_id, position_from(after), run_id), limit + 1))
@@ -109,7 +105,7 @@ def list_protocol_events(
 
 
 @routes.post("/{session_id}/stop")
-async def stop_session(context: Context, session_id: SessionId) -> Annotated[dict[str, Any], Shape(answers.Stopped)]:
+async def stop_session(context: Context, session_id: SessionId) -> Annotated[Json, Shape(answers.Stopped)]:
     """Stop the open run of a session."""
 
     def find(store: Store) -> list[RunState]:
@@ -128,9 +124,7 @@ async def stop_session(context: Context, session_id: SessionId) -> Annotated[dic
 
 
 @routes.delete("/{session_id}")
-async def delete_session(
-    context: Context, session_id: SessionId
-) -> Annotated[dict[str, Any], Shape(answers.DeletedSession)]:
+async def delete_session(context: Context, session_id: SessionId) -> Annotated[Json, Shape(answers.DeletedSession)]:
     """Delete a session with its runs and events. One that is running has to be stopped first."""
     await context.access.read(lambda store: found_session(store, session_id))
     deleted = await context.access.write_alone(lambda store: store.sessions.delete([session_id]))

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +13,7 @@ from ao_runner.store.deliveries import AwaitedDelivery, Webhook
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
 from ao_server.api import answers
-from ao_server.api.answers import Shape
+from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import RunId
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, reads
@@ -36,9 +36,7 @@ class NewWebhook(BaseModel):
 
 
 @routes.post("/webhooks", status_code=HTTPStatus.CREATED)
-async def create_webhook(
-    context: Context, wanted: NewWebhook
-) -> Annotated[dict[str, Any], Shape(answers.CreatedWebhook)]:
+async def create_webhook(context: Context, wanted: NewWebhook) -> Annotated[Json, Shape(answers.CreatedWebhook)]:
     """Send the ends of all later runs to a URL. A `secret` that the server makes is in this answer only."""
     if wanted.secret is not None and not is_secret(wanted.secret):
         message = "secret: expected whsec_ and 24 to 64 bytes in base64; omit it, and the server makes one"
@@ -60,7 +58,7 @@ async def create_webhook(
 
 @routes.get("/webhooks")
 @reads
-def list_webhooks(store: Store) -> Annotated[dict[str, Any], Shape(answers.Webhooks)]:
+def list_webhooks(store: Store) -> Annotated[Json, Shape(answers.Webhooks)]:
     """List all webhooks."""
     return {"webhooks": list(map(_shown, store.webhooks.all()))}
 
@@ -76,7 +74,7 @@ async def delete_webhook(context: Context, webhook_id: WebhookId) -> None:
 @reads
 def list_deliveries(
     store: Store, webhook_id: WebhookId, limit: MaxDeliveries = 100
-) -> Annotated[dict[str, Any], Shape(answers.Deliveries)]:
+) -> Annotated[Json, Shape(answers.Deliveries)]:
     """List the ends of runs that a webhook has not received. Without `next_at`, they are given up."""
     if store.webhooks.find(webhook_id) is None:
         raise _not_found()
@@ -86,7 +84,7 @@ def list_deliveries(
 @routes.post("/webhooks/{webhook_id}/deliveries/{run_id}/retry", status_code=HTTPStatus.ACCEPTED)
 async def retry_delivery(
     context: Context, webhook_id: WebhookId, run_id: RunId
-) -> Annotated[dict[str, Any], Shape(answers.RetriedDelivery)]:
+) -> Annotated[Json, Shape(answers.RetriedDelivery)]:
     """Try a delivery at once, and for three more days."""
     if not await context.access.write(
         lambda store: store.webhooks.retry_message(webhook_id, run_id, timestamp(store.now()))
@@ -100,7 +98,7 @@ async def retry_delivery(
 @reads
 def list_callbacks(
     store: Store, session_id: SessionId, limit: MaxDeliveries = 100
-) -> Annotated[dict[str, Any], Shape(answers.Callbacks)]:
+) -> Annotated[Json, Shape(answers.Callbacks)]:
     """List the ended children of which a session has not heard. Without `next_at`, they are given up."""
     found_session(store, session_id)
     return {"callbacks": list(map(_shown_delivery, store.deliveries.all("callback", session_id, limit)))}

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Request
 
@@ -13,8 +13,8 @@ from ao_runner.coordinators.http import worker_calls as calls
 from ao_runner.coordinators.port import Assignment, InputAnswer, Refused
 from ao_runner.run_events import RunKey
 from ao_runner.store.ownership import LOOK_SECONDS
-from ao_server.api import answers
-from ao_server.api.answers import Shape
+from ao_server.api import answers, worker_answers
+from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, ServerContext
 from ao_server.joined_workers import JoinedWorker
 
@@ -24,7 +24,7 @@ COALESCE_SECONDS = 0.02
 
 
 @routes.post("/join")
-async def join(context: Context, call: calls.Join) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+async def join(context: Context, call: calls.Join) -> Annotated[Json, Shape(answers.Done)]:
     """Announce a worker, or announce it again under the same name."""
     await context.workers.join(call.offer, call.held)
     return {"ok": True}
@@ -33,7 +33,7 @@ async def join(context: Context, call: calls.Join) -> Annotated[dict[str, Any], 
 @routes.post("/claim")
 async def claim(
     context: Context, request: Request, call: calls.Claim
-) -> Annotated[dict[str, Any], Shape(answers.Assignments)]:
+) -> Annotated[Json, Shape(worker_answers.Assignments)]:
     """Wait for runs, for at most ten seconds. A repetition with the same `claim_id` has the same answer."""
     worker = _worker(context, call)
     assignments = await _claimed(context, request, worker, call)
@@ -71,14 +71,14 @@ async def _hung_up(request: Request) -> None:
 
 
 @routes.post("/started")
-async def started(context: Context, call: calls.Started) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+async def started(context: Context, call: calls.Started) -> Annotated[Json, Shape(answers.Done)]:
     """Say that a run begins; 409 if it must not."""
     await _worker(context, call).coordinator.started(call.key)
     return {"ok": True}
 
 
 @routes.post("/events")
-async def events(context: Context, call: calls.Events) -> Annotated[dict[str, Any], Shape(answers.StoredThrough)]:
+async def events(context: Context, call: calls.Events) -> Annotated[Json, Shape(worker_answers.StoredThrough)]:
     """Store events. Those that are stored already are left out; 409 if the attempt counts no more."""
     worker = _worker(context, call)
     await context.access.read(lambda _: _check_lines(call.key, call.first_seq, call.lines))
@@ -86,7 +86,7 @@ async def events(context: Context, call: calls.Events) -> Annotated[dict[str, An
 
 
 @routes.post("/terminal")
-async def terminal(context: Context, call: calls.Terminal) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+async def terminal(context: Context, call: calls.Terminal) -> Annotated[Json, Shape(answers.Done)]:
     """Store the last event of a run and end the run, once."""
     worker = _worker(context, call)
     await context.access.read(lambda _: _check_lines(call.key, call.seq, [call.line]))
@@ -96,14 +96,14 @@ async def terminal(context: Context, call: calls.Terminal) -> Annotated[dict[str
 
 
 @routes.post("/heartbeat")
-async def heartbeat(context: Context, call: calls.Heartbeat) -> Annotated[dict[str, Any], Shape(answers.LostRuns)]:
+async def heartbeat(context: Context, call: calls.Heartbeat) -> Annotated[Json, Shape(worker_answers.LostRuns)]:
     """Keep the leases of a worker's runs, and return those that it has lost."""
     orders = await _worker(context, call).coordinator.heartbeat(call.held, call.outbox_seconds)
     return {"lost": calls.KEYS.dump_python(sorted(orders.lost), mode="json")}
 
 
 @routes.post("/orders")
-async def orders(context: Context, call: calls.AskOrders) -> Annotated[dict[str, Any], Shape(answers.WorkerOrders)]:
+async def orders(context: Context, call: calls.AskOrders) -> Annotated[Json, Shape(worker_answers.WorkerOrders)]:
     """Wait for requests to stop runs beyond those in `told`, or to drain, for at most ten seconds.
 
     `stops` is the number of requests for each run.
@@ -127,13 +127,13 @@ async def orders(context: Context, call: calls.AskOrders) -> Annotated[dict[str,
 
 
 @routes.post("/decide")
-async def decide(context: Context, call: calls.Decide) -> Annotated[dict[str, Any], Shape(answers.Decision)]:
+async def decide(context: Context, call: calls.Decide) -> Annotated[Json, Shape(worker_answers.Decision)]:
     """Record an answer to a request unless there is one, and return the one that counts."""
     return {"answer": await _worker(context, call).coordinator.decide(call.key, call.request_id, call.answer)}
 
 
 @routes.post("/release")
-async def release(context: Context, call: calls.Release) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+async def release(context: Context, call: calls.Release) -> Annotated[Json, Shape(answers.Done)]:
     """Store the record of a run that has ended, or return one that has not begun to the queue."""
     await _worker(context, call).coordinator.release(call.key, call.record)
     if call.record is None:
@@ -142,7 +142,7 @@ async def release(context: Context, call: calls.Release) -> Annotated[dict[str, 
 
 
 @routes.post("/leave")
-async def leave(context: Context, call: calls.Leave) -> Annotated[dict[str, Any], Shape(answers.Done)]:
+async def leave(context: Context, call: calls.Leave) -> Annotated[Json, Shape(answers.Done)]:
     """Say goodbye."""
     await context.workers.leave(call.worker_id)
     return {"ok": True}
