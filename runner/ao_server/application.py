@@ -56,6 +56,7 @@ from ao_server.pages import (
 )
 from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
+from ao_server.problem_documents import PROBLEM
 from ao_server.problems import RESPONSES, handle_errors
 from ao_server.receivers import ReceiverPolicy
 from ao_server.recording import ActionLog, Recording
@@ -144,7 +145,9 @@ def _document_tokens(app: FastAPI) -> None:
         document.setdefault("components", {})["securitySchemes"] = {"bearer": _BEARER}
         document["security"] = [{"bearer": []}, {}]
         for operation in (one for path in document["paths"].values() for one in path.values()):
-            for answer in operation["responses"].values():
+            for status, answer in operation["responses"].items():
+                if status >= "4":
+                    answer["content"] = {PROBLEM: next(iter(answer["content"].values()))}
                 for content in answer.get("content", {}).values():
                     if "$ref" in (schema := content.get("schema", {})):
                         content["schema"] = {"$ref": schema["$ref"]}  # FastAPI merges it with that of a bare object

@@ -9,12 +9,12 @@ from typing import Annotated, Final
 from pydantic import AfterValidator
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
 
 from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.written import MAX_PATH_CHARACTERS, NotInteroperable, check_name, decode_text, parse_json
 from ao_runner.connections import Application, Message, Receive, Send
 from ao_server.gate import SAFE, with_whole_segments
+from ao_server.problem_documents import problem_response
 
 MAX_VALUES: Final = 250_000
 """In one body of JSON: nobody is answered while it is parsed, 0.2 s for so many. Events are texts in it."""
@@ -49,10 +49,11 @@ class StrictBodies:
                 await asyncio.to_thread(_check, body) if len(body) > QUICK_BYTES else _check(body)
             except (NotInteroperable, ClientDisconnect) as error:
                 problem = {"loc": ["body"], "msg": str(error) or "incomplete", "type": "json_invalid"}
-                await JSONResponse({"detail": [problem]}, HTTPStatus.UNPROCESSABLE_ENTITY)(scope, receive, send)
+                answer = problem_response(scope["path"], HTTPStatus.UNPROCESSABLE_ENTITY, [problem])
+                await answer(scope, receive, send)
                 return
             except HTTPException as error:
-                await JSONResponse({"detail": error.detail}, error.status_code)(scope, receive, send)
+                await problem_response(scope["path"], error.status_code, error.detail)(scope, receive, send)
                 return
             receive = _again(body, receive)
         await self._inside(scope, receive, send)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Body, HTTPException, Path, Query
+from fastapi import APIRouter, Body, Path, Query
 from pydantic import BaseModel
 
 from ao_protocol.contracts import Problem
@@ -26,7 +26,7 @@ from ao_server.agent_documents import (
 from ao_server.api import answers
 from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, reads
-from ao_server.problems import problems_in, refusal
+from ao_server.problems import Told, problems_in, refusal
 from ao_server.recording import note_targets
 
 routes = APIRouter(prefix="/agents", tags=["Agents"])
@@ -34,6 +34,7 @@ AgentName = Annotated[str, Path(pattern=f"^{AGENT_NAME}$")]
 _EXAMPLES: Final[list[Any]] = [{"name": "greeter", "description": "Greets", "system_prompt": "Greet the user."}]
 NewDocument = Annotated[Json, Shape(answers.NewAgent), Body(examples=_EXAMPLES)]
 AgentDocument = Annotated[Json, Shape(answers.AgentFields), Body(examples=_EXAMPLES)]
+AnyFields = Annotated[dict[str, Any], Body(description="Fields of an agent. In a change, null removes a field.")]
 
 
 class NewStatus(BaseModel):
@@ -54,7 +55,7 @@ def list_agents(
 
 @routes.post("/check")
 @reads
-def check_agent(_: Store, document: NewDocument) -> Annotated[Json, Shape(answers.AgentCheck)]:
+def check_agent(_: Store, document: AnyFields) -> Annotated[Json, Shape(answers.AgentCheck)]:
     """Check a document as for storing it. `problems` prevent that; `remarks` are about parts without effect."""
     problems = _problems(document)
     remarks = [] if problems else remarks_on_agent(document)
@@ -77,7 +78,7 @@ async def create_agent(context: Context, document: NewDocument) -> Annotated[Jso
 
     def add(store: Store) -> None:
         if store.agents.find(agent.name) is not None:
-            raise HTTPException(HTTPStatus.CONFLICT, f"Agent already exists: {agent.name}")
+            raise Told(HTTPStatus.CONFLICT, "agent_exists", f"Agent already exists: {agent.name}")
         store.agents.put(agent)
 
     await context.access.write(add)
@@ -96,9 +97,7 @@ async def replace_agent(
 
 
 @routes.patch("/{name}")
-async def change_agent(
-    context: Context, name: AgentName, fields: AgentDocument
-) -> Annotated[Json, Shape(answers.Agent)]:
+async def change_agent(context: Context, name: AgentName, fields: AnyFields) -> Annotated[Json, Shape(answers.Agent)]:
     """Replace single fields of an agent; null removes a field."""
     old = (await context.access.read(lambda store: found_agent(store, name))).document
     document = {key: value for key, value in {**old, **fields, "name": name}.items() if value is not None}
@@ -161,4 +160,4 @@ def _problems(document: JsonObject) -> list[Problem]:
 
 
 def _not_found(name: str) -> Exception:
-    return HTTPException(HTTPStatus.NOT_FOUND, f"Agent not found: {name}")
+    return Told(HTTPStatus.NOT_FOUND, "agent_not_found", f"Agent not found: {name}")

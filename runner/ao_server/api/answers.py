@@ -62,8 +62,8 @@ class AgentFields(Settings, Blueprint):
 
     model_config = ConfigDict(extra="allow")
 
-    name: str | None = None  # type: ignore[assignment]  # it may stand in the path
-    mcp_servers: dict[str, JsonObject] | None = None  # type: ignore[assignment]  # those of other tools are kept
+    name: JsonValue = Field(None, description="The address names an agent that exists.")  # type: ignore[assignment]
+    mcp_servers: JsonObject | None = None  # type: ignore[assignment]  # those of other tools are kept
     timeout_seconds: float | str | None = Field(None, description="Seconds, or a duration such as 5m.")  # type: ignore[assignment]
 
 

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated, Final
 
-from fastapi import APIRouter, HTTPException, Path
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from ao_protocol.wire import JsonObject
@@ -15,7 +15,7 @@ from ao_server.api import answers
 from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import RunId, found_run
 from ao_server.context import Context, ServerContext, reads
-from ao_server.problems import refusal
+from ao_server.problems import Told, refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
 
@@ -87,7 +87,7 @@ def found_request(store: Store, run_id: str, request_id: str) -> StoredRequest:
     for one in store.inputs.of_run(run_id):
         if one.request_id == request_id:
             return one
-    raise HTTPException(HTTPStatus.NOT_FOUND, "Request not found")
+    raise Told(HTTPStatus.NOT_FOUND, "request_not_found", "Request not found")
 
 
 def shown(request: StoredRequest) -> JsonObject:

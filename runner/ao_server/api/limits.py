@@ -4,7 +4,7 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, HTTPException, Path
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ao_protocol.written import check_name
@@ -13,7 +13,7 @@ from ao_runner.store.store import Store
 from ao_server.api import answers
 from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, ServerContext, reads
-from ao_server.problems import refusal
+from ao_server.problems import Told, refusal
 from ao_server.request_text import Segment
 
 routes = APIRouter(prefix="/limits", tags=["Limits"])
@@ -55,7 +55,7 @@ async def put_limit(
 async def delete_limit(context: Context, kind: Kind, name: Name) -> None:
     """Remove the limit of an agent or profile, and the pause of a profile at a usage limit."""
     if not await context.access.write(lambda store: _remove(store, kind, name)):
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"{kind} {name} has no limit")
+        raise Told(HTTPStatus.NOT_FOUND, "limit_not_found", f"{kind} {name} has no limit")
     context.access.notify()
 
 

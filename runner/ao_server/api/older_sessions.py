@@ -7,7 +7,7 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Annotated, Final
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
@@ -26,6 +26,7 @@ from ao_server.context import Context, ServerContext, reads
 from ao_server.event_log import FIRST, EventId, EventPosition, LoggedEvent, events_after, position_from
 from ao_server.older.registrations import OlderRunner, OlderRunners
 from ao_server.older.reports import OlderRun, PostedEvent, bound, older_row, time_of
+from ao_server.problems import Told
 from ao_server.shapes import shown_sessions
 
 routes = APIRouter(tags=["Older clients"])
@@ -88,7 +89,7 @@ async def post_event(
     """Store an event of the run that goes on. One without a counterpart in the protocol is accepted and left out."""
     await context.access.read(lambda store: found_session(store, session_id))
     if event.session_id != session_id:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "Event session_id must match URL session_id")
+        raise Told(HTTPStatus.BAD_REQUEST, "other_session", "Event session_id must match URL session_id")
     runner, run = await _going_on(context, session_id, event.attempt)
     await context.runners.add(runner, run, lambda: run.bodies_of(event), time_of(event))
     return OK
@@ -228,5 +229,5 @@ async def _going_on(context: ServerContext, session_id: str, attempt: int | None
     runner = None if state is None else await context.runners.recognise(state.owner)
     run = None if state is None or runner is None else await context.runners.run_of(runner, state, attempt)
     if runner is None or run is None:
-        raise HTTPException(HTTPStatus.CONFLICT, f"Session {session_id} has no run of a registered runner")
+        raise Told(HTTPStatus.CONFLICT, "no_run_of_runner", f"Session {session_id} has no run of a registered runner")
     return runner, run

@@ -26,7 +26,7 @@ from ao_runner.store.store import Store
 from ao_server.api import answers
 from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, ServerContext, reads
-from ao_server.problems import in_batch, refusal
+from ao_server.problems import Told, in_batch, refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
 from ao_server.shapes import (
@@ -118,7 +118,7 @@ async def submitted(
     try:
         runs = await context.access.write(lambda store: queue(store, checked))
     except ConstraintBroken as error:
-        raise HTTPException(HTTPStatus.CONFLICT, "A session with this id already exists") from error
+        raise Told(HTTPStatus.CONFLICT, "session_exists", "A session with this id already exists") from error
     context.access.notify()
     note_targets(*(str(run["run_id"]) for run in runs))
     return runs
@@ -273,7 +273,7 @@ def found_run(store: Store, run_id: str) -> RunState:
     """
     found = [state for state in store.runs.find(run_id) if state.run.run_id == run_id]
     if not found:
-        raise HTTPException(HTTPStatus.NOT_FOUND, "Run not found")
+        raise Told(HTTPStatus.NOT_FOUND, "run_not_found", "Run not found")
     return found[0]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, Field, StrictBool
 
 from ao_protocol.events import Terminal
@@ -30,7 +30,7 @@ from ao_server.older.registrations import (
     runner_id_of,
 )
 from ao_server.older.reports import failure_of, stopped_by
-from ao_server.problems import refusal
+from ao_server.problems import Told, refusal
 from ao_server.request_text import Segment
 
 routes = APIRouter(tags=["Runners"])
@@ -229,7 +229,7 @@ async def session_ended(
     runner = await _runner(context, report.runner_id)
     await context.access.read(lambda store: found_session(store, session_id))
     if report.status not in ENDED_SESSIONS:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "Status must be 'finished', 'failed', or 'stopped'")
+        raise Told(HTTPStatus.BAD_REQUEST, "invalid_status", "Status must be 'finished', 'failed', or 'stopped'")
     runner.idle.discard(session_id)
     return OK
 
@@ -252,7 +252,7 @@ async def deregister(
     """Send a runner away: with `self`, by itself and at once, which ends its runs; else by the answer to its poll."""
     runner = await context.runners.recognise(runner_id)
     if runner is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, "Runner not found")
+        raise Told(HTTPStatus.NOT_FOUND, "runner_not_found", "Runner not found")
     if self_initiated:
         await context.runners.remove(runner, ends_runs=True)
         return {**OK, "message": "Runner deregistered", "initiated_by": "self"}
@@ -264,7 +264,7 @@ async def deregister(
 async def _runner(context: ServerContext, runner_id: str) -> OlderRunner:
     runner = await context.runners.recognise(runner_id)
     if runner is None:
-        raise HTTPException(HTTPStatus.UNAUTHORIZED, "Runner not registered")
+        raise Told(HTTPStatus.UNAUTHORIZED, "runner_not_registered", "Runner not registered")
     return runner
 
 

@@ -4,7 +4,7 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Annotated, Final
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, Path, Query
 
 from ao_protocol.events import Result
 from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS, decode_object
@@ -15,6 +15,7 @@ from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import stopped
 from ao_server.context import Context, Idle, reads
 from ao_server.event_log import FIRST, EventId, events_after, position_from
+from ao_server.problems import Told
 from ao_server.request_text import Segment
 from ao_server.shapes import current_status, shown_result, shown_sessions, terminal_of
 
@@ -64,10 +65,10 @@ def get_result(store: Store, session_id: SessionId) -> Annotated[Json, Shape(ans
     found_session(store, session_id)
     states = store.runs.states_of(session_id)
     if current_status(states) not in {"finished", "idle"}:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "Session not finished or idle")
+        raise Told(HTTPStatus.BAD_REQUEST, "session_not_finished", "Session not finished or idle")
     terminal = terminal_of(store, states[-1].run.run_id)
     if not isinstance(terminal, Result):
-        raise HTTPException(HTTPStatus.NOT_FOUND, "No result found")
+        raise Told(HTTPStatus.NOT_FOUND, "no_result", "No result found")
     return shown_result(store, states[-1], terminal)
 
 
@@ -139,5 +140,5 @@ def found_session(store: Store, session_id: str) -> Session:
         RowDamaged: It cannot be read.
     """
     if not store.sessions.exists(session_id):
-        raise HTTPException(HTTPStatus.NOT_FOUND, "Session not found")
+        raise Told(HTTPStatus.NOT_FOUND, "session_not_found", "Session not found")
     return store.sessions.find(session_id)

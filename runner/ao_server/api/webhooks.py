@@ -17,7 +17,7 @@ from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import RunId
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, reads
-from ao_server.problems import refusal
+from ao_server.problems import Told, refusal
 from ao_server.receivers import ReceiverRefused, is_secret, new_secret, receiver_url
 
 routes = APIRouter(tags=["Webhooks"])
@@ -89,7 +89,7 @@ async def retry_delivery(
     if not await context.access.write(
         lambda store: store.webhooks.retry_message(webhook_id, run_id, timestamp(store.now()))
     ):
-        raise HTTPException(HTTPStatus.NOT_FOUND, "AwaitedDelivery not found: it has succeeded, or there was none")
+        raise Told(HTTPStatus.NOT_FOUND, "delivery_not_found", "Delivery not found: it has succeeded, or never was")
     context.access.wakeup.notify()
     return {"ok": True, "webhook_id": webhook_id, "run_id": run_id}
 
@@ -120,4 +120,4 @@ def _shown_delivery(delivery: AwaitedDelivery) -> JsonObject:
 
 
 def _not_found() -> HTTPException:
-    return HTTPException(HTTPStatus.NOT_FOUND, "Webhook not found")
+    return Told(HTTPStatus.NOT_FOUND, "webhook_not_found", "Webhook not found")

@@ -6,7 +6,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 
 from ao_protocol.events import InvalidEvent, parse_event
 from ao_runner.coordinators.http import worker_calls as calls
@@ -17,6 +17,7 @@ from ao_server.api import answers, worker_answers
 from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, ServerContext
 from ao_server.joined_workers import JoinedWorker
+from ao_server.problems import Told
 
 routes = APIRouter(prefix="/worker", tags=["Workers"])
 COALESCE_SECONDS = 0.02
@@ -151,7 +152,7 @@ async def leave(context: Context, call: calls.Leave) -> Annotated[Json, Shape(an
 def _worker(context: ServerContext, call: calls.Call) -> JoinedWorker:
     worker = context.workers.find(call.worker_id)
     if worker is None:
-        raise HTTPException(HTTPStatus.UNAUTHORIZED, "the server does not know this worker; join again")
+        raise Told(HTTPStatus.UNAUTHORIZED, "worker_unknown", "the server does not know this worker; join again")
     return worker
 
 

@@ -9,6 +9,7 @@ import httpx
 import jsonschema_rs
 
 JSON: Final = "application/json"
+PROBLEM: Final = "application/problem+json"
 METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 
@@ -20,9 +21,10 @@ class DescribedAnswers:
     _validators: dict[tuple[str, str, int], jsonschema_rs.Draft202012Validator] = field(default_factory=dict)
 
     def check(self, answer: httpx.Response) -> None:
-        """Fail if a successful answer in JSON is not what the document says of its call."""
+        """Fail if an answer in JSON is not what the document says of its call, or of refusals."""
         request, kind = answer.request, answer.headers.get("content-type", "")
-        if not answer.is_success or answer.status_code == 204 or kind != JSON or request.url.path == "/openapi.json":
+        assert answer.status_code < 400 or kind != JSON, f"{answer.status_code} of {request.url} is no {PROBLEM}"
+        if answer.status_code == 204 or kind not in {JSON, PROBLEM} or request.url.path == "/openapi.json":
             return
         if not self.document:
             self._load(request)
@@ -32,8 +34,9 @@ class DescribedAnswers:
         key = (path, request.method.lower(), answer.status_code)
         if key not in self._validators:
             responses = self.document["paths"][path][key[1]]["responses"]
-            assert str(answer.status_code) in responses, f"{key} is not described"
-            schema = responses[str(answer.status_code)]["content"][JSON]["schema"]
+            status = str(answer.status_code) if answer.is_success else "404"  # all refusals have one shape
+            assert status in responses, f"{key} is not described"
+            schema = responses[status]["content"][kind]["schema"]
             rules = {**schema, "components": self.document["components"]}
             self._validators[key] = jsonschema_rs.Draft202012Validator(rules, validate_formats=True)
         answer.read()

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.process.server.conftest import DESCRIBED, Serve, Served
-from tests.process.server.described_answers import successes
+from tests.process.server.described_answers import PROBLEM, successes
 
 EXCLUDED = "positive_data_acceptance"
 """What fits the document may be refused: parameters have to fit the schema of an agent, which is in no document."""
@@ -28,7 +28,7 @@ def test_no_generated_request_is_answered_otherwise_than_documented(
         [
             Path(sys.executable).with_name("schemathesis"), "run", f"{server.url}/openapi.json", "--no-color",
             "--max-examples", examples, "--seed", "1", "--exclude-checks", EXCLUDED,
-            "--exclude-path-regex", "/stream$|^/sse/",
+            "--exclude-path-regex", WAITING,
         ],
         capture_output=True, text=True, cwd=tmp_path, check=False,
     )  # fmt: skip
@@ -69,6 +69,27 @@ def test_an_answer_that_the_document_does_not_describe_is_found(served: Served) 
     for wrong in ({**answer.json(), "created_at": "yesterday"}, {**answer.json(), "more": 1}, without):
         with pytest.raises(AssertionError, match="get"):
             DESCRIBED.check(httpx.Response(200, json=wrong, request=answer.request))
+
+
+def test_a_refusal_is_a_problem_document_with_a_code(served: Served) -> None:
+    client, bad = served.client, {"type": "start_session", "agent_name": "echo", "parameters": {}}
+    answers = {
+        "run_not_found": client.get("/runs/run_0"),
+        "webhook_not_found": client.delete("/webhooks/whk_0"),
+        "invalid_request": client.post("/webhooks", json={"url": 1}),
+        "not_found": client.get("/nothing"),
+        "method_not_allowed": client.put("/runs"),
+        "parameter_validation_failed": client.post("/runs", json=bad),
+    }
+    for code, answer in answers.items():
+        document = answer.json()
+        assert answer.headers["content-type"] == PROBLEM
+        assert (document["code"], document["status"], document["type"]) == (code, answer.status_code, "about:blank")
+        assert document["title"] == answer.reason_phrase
+        assert document["message"]
+    assert answers["invalid_request"].json()["detail"] == "body.url: Input should be a valid string"
+    of_contract = answers["parameter_validation_failed"].json()
+    assert of_contract["detail"]["validation_errors"] == of_contract["validation_errors"]
 
 
 def test_a_created_run_has_its_address(served: Served) -> None:
