@@ -5,10 +5,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from importlib.metadata import version
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 
 from ao_runner.connections import Application, BoundedServer
@@ -60,7 +61,7 @@ from ao_server.problem_documents import PROBLEM
 from ao_server.problems import RESPONSES, handle_errors
 from ao_server.receivers import ReceiverPolicy
 from ao_server.recording import ActionLog, Recording
-from ao_server.request_text import StrictBodies
+from ao_server.request_text import StrictBodies, refuse_unknown_parameters
 from ao_server.store_access import StoreAccess
 from ao_server.submission import ServerSettings
 from ao_server.webhook_sending import send_messages
@@ -105,6 +106,7 @@ def build_application(
         description="Agents, runs and sessions of a store.",
         lifespan=lifespan,
         responses=RESPONSES,
+        dependencies=[Depends(refuse_unknown_parameters)],
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=_operation_id,
@@ -140,6 +142,7 @@ def _document_tokens(app: FastAPI) -> None:
     """Describe the bearer token in the OpenAPI document. A server without tokens asks for none."""
     described = app.openapi
 
+    @cache
     def with_tokens() -> dict[str, Any]:
         document = described()
         document.setdefault("components", {})["securitySchemes"] = {"bearer": _BEARER}

@@ -92,6 +92,30 @@ def test_a_refusal_is_a_problem_document_with_a_code(served: Served) -> None:
     assert of_contract["detail"]["validation_errors"] == of_contract["validation_errors"]
 
 
+@pytest.mark.parametrize(
+    ("address", "named", "takes"),
+    [
+        ("/runs?agnet_name=echo", "'agnet_name'", "agent_name, batch_id"),
+        ("/runs/run_0?waits=1", "'waits'", "takes wait"),
+        ("/sessions?limit=1&x=1&a=2", "'a', 'x'", "after, limit, parent_session_id"),
+        ("/inputs?run_id=run_0", "'run_id'", "takes no parameter"),
+    ],
+)
+def test_an_unknown_query_parameter_is_refused(share: Serve, address: str, named: str, takes: str) -> None:
+    refused = share("--no-worker").client.get(address)
+    assert (refused.status_code, refused.json()["code"]) == (400, "unknown_parameter")
+    assert f"unknown query parameter {named}; GET" in refused.json()["message"]
+    assert takes in refused.json()["message"]
+
+
+def test_parameters_of_older_clients_and_of_pages_are_accepted(share: Serve) -> None:
+    client = share("--no-worker").client
+    client.post("/agents", json={"name": "a"}).raise_for_status()
+    assert client.get("/agents/a?raw=true").status_code == 200
+    assert client.get("/agents?tags=x").json() == []
+    assert client.get("/ui/runs?from=mail").status_code == 200
+
+
 def test_a_created_run_has_its_address(served: Served) -> None:
     run = served.client.post("/runs", json={"type": "start_session", **WANTED})
     assert run.headers["Location"] == f"/runs/{run.json()['run_id']}"
