@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
+from starlette.middleware.gzip import GZipMiddleware
 
 from ao_runner.connections import Application, BoundedServer
 from ao_runner.coordinators.http import worker_calls
@@ -38,6 +39,7 @@ from ao_server.api.mcp_endpoint import McpEndpoint
 from ao_server.beside import WorkerBeside
 from ao_server.context import ServerContext
 from ao_server.gate import Gate, GatePolicy
+from ao_server.heads import Heads
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
 from ao_server.older.registrations import OlderRunners
@@ -69,6 +71,8 @@ from ao_server.webhook_sending import send_messages
 SWEEP_SECONDS: Final = 2.0
 ANSWERS_KEPT: Final = timedelta(days=7)
 """How long a request with an Idempotency-Key can be repeated."""
+MIN_COMPRESSED_BYTES: Final = 4096
+COMPRESS_LEVEL: Final = 5
 _BEARER: Final = {"type": "http", "scheme": "bearer"}
 general = APIRouter(tags=["Health"])
 
@@ -114,17 +118,20 @@ def build_application(
     app.state.context = context
     app.state.policy = policy
     app.state.lists = {}
-    for part in (
+    app.state.parts = (
         general, agent_calls.routes, schema_calls.routes, run_calls.routes, batches.routes, inputs.routes,
         sessions.routes, streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes,
         limits.routes, not_served.routes, run_lists.routes, details.routes, actions.routes, exports.routes,
         oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes, editor.routes,
         run_dialog.routes, schema_pages.routes,
-    ):  # fmt: skip
+    )  # fmt: skip
+    for part in app.state.parts:
         app.include_router(part)
     serve_static_files(app)
     app.add_middleware(Recording, log=actions_log)
     app.add_middleware(StrictBodies)
+    app.add_middleware(GZipMiddleware, minimum_size=MIN_COMPRESSED_BYTES, compresslevel=COMPRESS_LEVEL)
+    app.add_middleware(Heads)
     app.router.routes.append(mcp.route)
     handle_errors(app)
     _document_tokens(app)

@@ -32,6 +32,7 @@ from ao_runner.store.store_errors import (
     SessionUnknown,
     StoreUnwritable,
 )
+from ao_server.heads import NOT_READ_ONLY
 from ao_server.problem_documents import problem_response
 
 STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
@@ -81,6 +82,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
         HTTPStatus.FORBIDDEN: "The role of the token, the Host or the Origin does not allow it.",
         HTTPStatus.NOT_FOUND: "There is no such thing.",
         HTTPStatus.CONFLICT: "The state of a thing does not allow it.",
+        HTTPStatus.PRECONDITION_FAILED: "It has changed since it was read; see If-Match.",
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
         HTTPStatus.UNPROCESSABLE_ENTITY: "A field is invalid.",
         HTTPStatus.TOO_MANY_REQUESTS: "Too many requests, or wrong tokens, from this address; see Retry-After.",
@@ -153,9 +155,11 @@ def handle_errors(app: FastAPI) -> None:
 def _tell_methods(request: Request, _error: Exception) -> Response:
     """Answer a wrong method with all methods of the path; the router tells those of one route only."""
     methods: set[str] = set()
-    for route in request.app.routes:
+    for route in (one for part in (request.app, *request.app.state.parts) for one in part.routes):
         if isinstance(route, Route | APIRoute) and route.matches(request.scope)[0] is not Match.NONE:
             methods |= route.methods or set()
+    if "GET" in methods and not request.scope["path"].startswith(NOT_READ_ONLY):
+        methods.add("HEAD")
     status = HTTPStatus.METHOD_NOT_ALLOWED
     allow = {"Allow": ", ".join(sorted(methods))}
     return problem_response(request.scope["path"], status, status.phrase, headers=allow)

@@ -2,8 +2,9 @@
 
 from http import HTTPStatus
 from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Response
 
 from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.wire import JsonObject
@@ -44,8 +45,11 @@ def get_results(store: Store, batch_id: BatchId) -> Annotated[Json, Shape(answer
 
 
 @routes.post("/{batch_id}/rerun", status_code=HTTPStatus.CREATED)
-async def rerun_failed(context: Context, batch_id: BatchId) -> Annotated[Json, Shape(answers.CreatedBatch)]:
+async def rerun_failed(
+    context: Context, response: Response, batch_id: BatchId
+) -> Annotated[Json, Shape(answers.CreatedBatch)]:
     """Add the failed runs of a batch again, in the same batch."""
+    response.headers["Location"] = f"/batches/{quote(batch_id, safe='')}"
     return {"batch_id": batch_id, "runs": await repeated_failed(context, batch_id)}
 
 

@@ -79,6 +79,7 @@ async def create_runs(
 ) -> Annotated[Json, Shape(answers.CreatedBatch)]:
     """Add several runs to the queue, or none if one of them is refused."""
     runs = await submitted(context, batch.runs, idempotency_key, response, is_batch=True)
+    response.headers["Location"] = f"/batches/{runs[0].get('batch_id')}"
     return {"batch_id": runs[0].get("batch_id"), "runs": runs}
 
 

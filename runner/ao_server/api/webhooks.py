@@ -5,7 +5,7 @@ import secrets
 from http import HTTPStatus
 from typing import Annotated, Final
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, HTTPException, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ao_protocol.wire import JsonObject
@@ -36,7 +36,9 @@ class NewWebhook(BaseModel):
 
 
 @routes.post("/webhooks", status_code=HTTPStatus.CREATED)
-async def create_webhook(context: Context, wanted: NewWebhook) -> Annotated[Json, Shape(answers.CreatedWebhook)]:
+async def create_webhook(
+    context: Context, response: Response, wanted: NewWebhook
+) -> Annotated[Json, Shape(answers.CreatedWebhook)]:
     """Send the ends of all later runs to a URL. A `secret` that the server makes is in this answer only."""
     if wanted.secret is not None and not is_secret(wanted.secret):
         message = "secret: expected whsec_ and 24 to 64 bytes in base64; omit it, and the server makes one"
@@ -53,6 +55,7 @@ async def create_webhook(context: Context, wanted: NewWebhook) -> Annotated[Json
     created_at = timestamp(await context.access.read(lambda store: store.now()))
     webhook = Webhook(f"whk_{secrets.token_hex(8)}", wanted.url, secret, created_at)
     await context.access.write(lambda store: store.webhooks.add(webhook))
+    response.headers["Location"] = f"/webhooks/{webhook.webhook_id}"
     return {**_shown(webhook), **({} if wanted.secret else {"secret": secret})}
 
 
