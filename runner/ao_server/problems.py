@@ -172,6 +172,8 @@ def _answer_invalid(request: Request, error: Exception) -> Response:
         {"loc": list(map(str, one["loc"])), "msg": str(one["msg"])[:MAX_MESSAGE_CHARACTERS], "type": one["type"]}
         for one in found[:MOST_PROBLEMS]
     ]
+    if problems and problems[0]["loc"] == ["body"] and "json" not in request.headers.get("content-type", ""):
+        problems[0]["msg"] = "expected JSON; send Content-Type: application/json"
     return problem_response(request.scope["path"], HTTPStatus.UNPROCESSABLE_ENTITY, problems)
 
 

@@ -15,7 +15,7 @@ from ao_protocol.written import MAX_PATH_CHARACTERS, NotInteroperable, check_nam
 from ao_runner.connections import Application, Message, Receive, Send
 from ao_server.gate import SAFE, with_whole_segments
 from ao_server.problem_documents import problem_response
-from ao_server.problems import refusal
+from ao_server.problems import Told
 
 MAX_VALUES: Final = 250_000
 """In one body of JSON: nobody is answered while it is parsed, 0.2 s for so many. Events are texts in it."""
@@ -53,7 +53,7 @@ async def refuse_unknown_parameters(request: Request) -> None:
         named = ", ".join(repr(name[:100]) for name in unknown[:10])
         takes = ", ".join(sorted(known)) or "no parameter"
         message = f"unknown query parameter {named}; {request.method} {path} takes {takes}"
-        raise refusal(HTTPStatus.BAD_REQUEST, "unknown_parameter", message)
+        raise Told(HTTPStatus.BAD_REQUEST, "unknown_parameter", message)
 
 
 class StrictBodies:

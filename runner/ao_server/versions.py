@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from fastapi import Depends, Header, Response
 
 from ao_protocol.wire import JsonObject
-from ao_server.problems import refusal
+from ao_server.problems import Told
 
 IfMatch = Annotated[str | None, Header(description="The ETag of what is to be changed: 412 if it is another one now.")]
 ANY: Final = "*"
@@ -31,7 +31,7 @@ class Version:
         wanted = {one.strip().removeprefix("W/") for one in self.wanted.split(",")}  # as proxies that compress mark it
         if not {ANY, tag_of(shown)} & wanted:
             message = f"somebody else has changed {shown['name']}; read it again, and send its ETag as If-Match"
-            raise refusal(HTTPStatus.PRECONDITION_FAILED, "changed_meanwhile", message, etag=tag_of(shown))
+            raise Told(HTTPStatus.PRECONDITION_FAILED, "changed_meanwhile", message)
 
     def tell(self, shown: JsonObject) -> JsonObject:
         """Return a thing, and tell its version in the answer."""

@@ -87,6 +87,8 @@ def test_a_refusal_is_a_problem_document_with_a_code(served: Served) -> None:
         assert (document["code"], document["status"], document["type"]) == (code, answer.status_code, "about:blank")
         assert document["title"] == answer.reason_phrase
         assert document["message"]
+    untyped = client.post("/webhooks", content=b'{"url": "http://127.0.0.1/"}')
+    assert untyped.json()["detail"] == "body: expected JSON; send Content-Type: application/json"
     assert answers["invalid_request"].json()["detail"] == "body.url: Input should be a valid string"
     of_contract = answers["parameter_validation_failed"].json()
     assert of_contract["detail"]["validation_errors"] == of_contract["validation_errors"]
