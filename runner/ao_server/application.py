@@ -5,11 +5,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
+from starlette.middleware.gzip import GZipMiddleware
 
 from ao_runner.connections import Application, BoundedServer
 from ao_runner.coordinators.http import worker_calls
@@ -18,6 +20,7 @@ from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
 from ao_server.api import (
     agent_calls,
+    answers,
     batches,
     inputs,
     limits,
@@ -31,10 +34,12 @@ from ao_server.api import (
     webhooks,
     workers,
 )
+from ao_server.api.answers import Json, Shape
 from ao_server.api.mcp_endpoint import McpEndpoint
 from ao_server.beside import WorkerBeside
 from ao_server.context import ServerContext
 from ao_server.gate import Gate, GatePolicy
+from ao_server.heads import Heads
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
 from ao_server.older.registrations import OlderRunners
@@ -54,10 +59,11 @@ from ao_server.pages import (
 )
 from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
+from ao_server.problem_documents import PROBLEM
 from ao_server.problems import RESPONSES, handle_errors
 from ao_server.receivers import ReceiverPolicy
 from ao_server.recording import ActionLog, Recording
-from ao_server.request_text import StrictBodies
+from ao_server.request_text import StrictBodies, refuse_unknown_parameters
 from ao_server.store_access import StoreAccess
 from ao_server.submission import ServerSettings
 from ao_server.webhook_sending import send_messages
@@ -65,12 +71,14 @@ from ao_server.webhook_sending import send_messages
 SWEEP_SECONDS: Final = 2.0
 ANSWERS_KEPT: Final = timedelta(days=7)
 """How long a request with an Idempotency-Key can be repeated."""
+MIN_COMPRESSED_BYTES: Final = 4096
+COMPRESS_LEVEL: Final = 5
 _BEARER: Final = {"type": "http", "scheme": "bearer"}
 general = APIRouter(tags=["Health"])
 
 
 @general.get("/health")
-async def health() -> dict[str, Any]:
+async def health() -> Annotated[Json, Shape(answers.Health)]:
     """Say that the server is there."""
     return {"status": "healthy", "worker_api": worker_calls.VERSION}
 
@@ -102,6 +110,7 @@ def build_application(
         description="Agents, runs and sessions of a store.",
         lifespan=lifespan,
         responses=RESPONSES,
+        dependencies=[Depends(refuse_unknown_parameters)],
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=_operation_id,
@@ -109,17 +118,20 @@ def build_application(
     app.state.context = context
     app.state.policy = policy
     app.state.lists = {}
-    for part in (
+    app.state.parts = (
         general, agent_calls.routes, schema_calls.routes, run_calls.routes, batches.routes, inputs.routes,
         sessions.routes, streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes,
         limits.routes, not_served.routes, run_lists.routes, details.routes, actions.routes, exports.routes,
         oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes, editor.routes,
         run_dialog.routes, schema_pages.routes,
-    ):  # fmt: skip
+    )  # fmt: skip
+    for part in app.state.parts:
         app.include_router(part)
     serve_static_files(app)
     app.add_middleware(Recording, log=actions_log)
     app.add_middleware(StrictBodies)
+    app.add_middleware(GZipMiddleware, minimum_size=MIN_COMPRESSED_BYTES, compresslevel=COMPRESS_LEVEL)
+    app.add_middleware(Heads)
     app.router.routes.append(mcp.route)
     handle_errors(app)
     _document_tokens(app)
@@ -137,12 +149,15 @@ def _document_tokens(app: FastAPI) -> None:
     """Describe the bearer token in the OpenAPI document. A server without tokens asks for none."""
     described = app.openapi
 
+    @cache
     def with_tokens() -> dict[str, Any]:
         document = described()
         document.setdefault("components", {})["securitySchemes"] = {"bearer": _BEARER}
         document["security"] = [{"bearer": []}, {}]
         for operation in (one for path in document["paths"].values() for one in path.values()):
-            for answer in operation["responses"].values():
+            for status, answer in operation["responses"].items():
+                if status >= "4":
+                    answer["content"] = {PROBLEM: next(iter(answer["content"].values()))}
                 for content in answer.get("content", {}).values():
                     if "$ref" in (schema := content.get("schema", {})):
                         content["schema"] = {"$ref": schema["$ref"]}  # FastAPI merges it with that of a bare object

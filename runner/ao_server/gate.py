@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 from urllib.parse import quote, unquote
 
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from ao_runner.connections import Application, Message, Receive, Send, admit, limited
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_folder
 from ao_runner.own_host import is_of_another_site, is_own_host
 from ao_server.logins import Logins
+from ao_server.problem_documents import problem_response
 from ao_server.rates import RateLimit
 
 Role = Literal["reader", "client", "worker"]
@@ -285,4 +286,4 @@ def _response_to(scope: Message, refused: _Refused) -> Response:
     if is_page:
         page = _PAGE.format(phrase=refused.status.phrase, reason=html.escape(refused.reason))
         return HTMLResponse(page, refused.status, headers)
-    return JSONResponse({"detail": refused.reason}, refused.status, headers)
+    return problem_response(scope["path"], refused.status, refused.reason, headers=headers)

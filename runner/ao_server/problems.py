@@ -1,15 +1,15 @@
-"""Errors as HTTP answers: `{"detail": …}` with a status that says whose fault it is."""
+"""Errors as HTTP answers, with a status that says whose fault it is."""
 
-import json
+import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.routing import Match, Route
 
 from ao_protocol.contracts import Problem
@@ -32,6 +32,8 @@ from ao_runner.store.store_errors import (
     SessionUnknown,
     StoreUnwritable,
 )
+from ao_server.heads import NOT_READ_ONLY
+from ao_server.problem_documents import problem_response
 
 STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
     ((SessionUnknown, BatchUnknown, OfAnotherSession, SchemaNotFound), HTTPStatus.NOT_FOUND),
@@ -59,11 +61,17 @@ MAX_MESSAGE_CHARACTERS: Final = 300
 
 
 class Refusal(BaseModel):
-    """Why a request is refused."""
+    """Why a request is refused (RFC 9457)."""
 
-    detail: str | dict[str, Any] | list[dict[str, Any]] = Field(
-        description="A sentence; or `error`, `message` and facts; or the invalid fields, each with `loc` and `msg`."
-    )
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    code: str = Field(description="The error, for programs.")
+    detail: str | list[Any] | dict[str, Any] = Field(description="A sentence; where the older contract has it, more.")
+    error: str = Field(description="The same as `code`.")
+    message: str = Field(description="A sentence.")
 
 
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
@@ -74,6 +82,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
         HTTPStatus.FORBIDDEN: "The role of the token, the Host or the Origin does not allow it.",
         HTTPStatus.NOT_FOUND: "There is no such thing.",
         HTTPStatus.CONFLICT: "The state of a thing does not allow it.",
+        HTTPStatus.PRECONDITION_FAILED: "It has changed since it was read; see If-Match.",
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
         HTTPStatus.UNPROCESSABLE_ENTITY: "A field is invalid.",
         HTTPStatus.TOO_MANY_REQUESTS: "Too many requests, or wrong tokens, from this address; see Retry-After.",
@@ -81,6 +90,14 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     }.items()
 }
 """The documented refusals of every call."""
+
+
+class Told(HTTPException):
+    """A request that is refused with a sentence, as in the older contract, and the code of its error."""
+
+    def __init__(self, status: int, code: str | None, sentence: str) -> None:
+        super().__init__(status, sentence)
+        self.code = code
 
 
 def refusal(status: HTTPStatus, error: str, message: str, **facts: JsonValue) -> HTTPException:
@@ -93,7 +110,7 @@ def in_batch(error: Exception, number: int) -> HTTPException:
     status, detail = answer_to(error)
     place = f"$.runs[{number}]"
     if not isinstance(detail, dict):
-        return HTTPException(status, f"{place}: {detail}")
+        return Told(status, code_of(error), f"{place}: {detail}")
     detail = {**detail, "message": f"{place}: {detail['message']}"}
     if problems := detail.get("validation_errors"):
         detail["validation_errors"] = [{**one, "path": place + one["path"].removeprefix(ROOT)} for one in problems]
@@ -102,7 +119,7 @@ def in_batch(error: Exception, number: int) -> HTTPException:
 
 def answer_to(error: Exception) -> tuple[int, Any]:
     """Return status and detail of the answer to an error."""
-    if isinstance(error, HTTPException):
+    if isinstance(error, StarletteHTTPException):
         return error.status_code, error.detail
     status = next(status for kinds, status in STATUSES if isinstance(error, kinds))
     if isinstance(error, UnacceptableSchema):
@@ -131,31 +148,47 @@ def handle_errors(app: FastAPI) -> None:
     for kinds, _ in STATUSES:
         for kind in kinds:
             app.add_exception_handler(kind, _answer)
+    app.add_exception_handler(StarletteHTTPException, _answer)
     app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, _tell_methods)
 
 
-def _tell_methods(request: Request, _error: Exception) -> JSONResponse:
+def _tell_methods(request: Request, _error: Exception) -> Response:
     """Answer a wrong method with all methods of the path; the router tells those of one route only."""
     methods: set[str] = set()
-    for route in request.app.routes:
+    for route in (one for part in (request.app, *request.app.state.parts) for one in part.routes):
         if isinstance(route, Route | APIRoute) and route.matches(request.scope)[0] is not Match.NONE:
             methods |= route.methods or set()
+    if "GET" in methods and not request.scope["path"].startswith(NOT_READ_ONLY):
+        methods.add("HEAD")
+    status = HTTPStatus.METHOD_NOT_ALLOWED
     allow = {"Allow": ", ".join(sorted(methods))}
-    return JSONResponse({"detail": "Method Not Allowed"}, HTTPStatus.METHOD_NOT_ALLOWED, allow)
+    return problem_response(request.scope["path"], status, status.phrase, headers=allow)
 
 
-def _answer_invalid(_request: Request, error: Exception) -> Response:
+def _answer_invalid(request: Request, error: Exception) -> Response:
     """Return the problems of a request, without the input: it may be megabytes, or text that UTF-8 cannot hold."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
     problems = [
         {"loc": list(map(str, one["loc"])), "msg": str(one["msg"])[:MAX_MESSAGE_CHARACTERS], "type": one["type"]}
         for one in found[:MOST_PROBLEMS]
     ]
-    body = json.dumps({"detail": problems})
-    return Response(body, HTTPStatus.UNPROCESSABLE_ENTITY, media_type="application/json")
+    if problems and problems[0]["loc"] == ["body"] and "json" not in request.headers.get("content-type", ""):
+        problems[0]["msg"] = "expected JSON; send Content-Type: application/json"
+    return problem_response(request.scope["path"], HTTPStatus.UNPROCESSABLE_ENTITY, problems)
 
 
-def _answer(_request: Request, error: Exception) -> JSONResponse:
+def _answer(request: Request, error: Exception) -> Response:
     status, detail = answer_to(error)
-    headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
-    return JSONResponse({"detail": detail}, status, headers)
+    headers = dict(getattr(error, "headers", None) or {})
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = "1"
+    return problem_response(request.scope["path"], status, detail, code_of(error), headers)
+
+
+def code_of(error: Exception) -> str | None:
+    """Return the code of an error that is told in a sentence: its own, or the name of its type."""
+    if isinstance(error, StarletteHTTPException):
+        return error.code if isinstance(error, Told) else None
+    if isinstance(error, RunRefused):
+        return str(error.reason)
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()

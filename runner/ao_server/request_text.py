@@ -1,4 +1,4 @@
-"""What a request says, read by the rules of the protocol: the segments of its path, and its JSON body."""
+"""What a request says, read by the rules of the protocol: the segments of its path, its query, and its JSON body."""
 
 import asyncio
 from collections.abc import Iterable
@@ -9,12 +9,13 @@ from typing import Annotated, Final
 from pydantic import AfterValidator
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
 
 from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.written import MAX_PATH_CHARACTERS, NotInteroperable, check_name, decode_text, parse_json
 from ao_runner.connections import Application, Message, Receive, Send
 from ao_server.gate import SAFE, with_whole_segments
+from ao_server.problem_documents import problem_response
+from ao_server.problems import Told
 
 MAX_VALUES: Final = 250_000
 """In one body of JSON: nobody is answered while it is parsed, 0.2 s for so many. Events are texts in it."""
@@ -29,6 +30,30 @@ Name = Annotated[str, AfterValidator(check_name)]
 """For the name of a new thing in a body."""
 LongName = Annotated[str, AfterValidator(partial(check_name, most=MAX_PATH_CHARACTERS))]
 """For a folder, a host or a profile, which may be a path, in a body."""
+
+WITHOUT_EFFECT: Final = {"/agents/{name}": {"raw"}, "/sse/sessions": {"api_key", "created_by"}}
+"""Query parameters of the older contract that its clients send, by path."""
+
+
+async def refuse_unknown_parameters(request: Request) -> None:
+    """Refuse a call of the API with a query parameter that it does not take, such as a filter with a typing error.
+
+    Raises:
+        HTTPException: There is one.
+    """
+    if not request.query_params:
+        return
+    path, app = request.scope["route"].path_format, request.app
+    document = app.openapi_schema or await asyncio.to_thread(app.openapi)
+    operation = document["paths"].get(path, {}).get(request.method.lower())
+    if operation is None:
+        return
+    known = {one["name"] for one in operation.get("parameters", []) if one["in"] == "query"}
+    if unknown := sorted(request.query_params.keys() - known - WITHOUT_EFFECT.get(path, set())):
+        named = ", ".join(repr(name[:100]) for name in unknown[:10])
+        takes = ", ".join(sorted(known)) or "no parameter"
+        message = f"unknown query parameter {named}; {request.method} {path} takes {takes}"
+        raise Told(HTTPStatus.BAD_REQUEST, "unknown_parameter", message)
 
 
 class StrictBodies:
@@ -49,10 +74,11 @@ class StrictBodies:
                 await asyncio.to_thread(_check, body) if len(body) > QUICK_BYTES else _check(body)
             except (NotInteroperable, ClientDisconnect) as error:
                 problem = {"loc": ["body"], "msg": str(error) or "incomplete", "type": "json_invalid"}
-                await JSONResponse({"detail": [problem]}, HTTPStatus.UNPROCESSABLE_ENTITY)(scope, receive, send)
+                answer = problem_response(scope["path"], HTTPStatus.UNPROCESSABLE_ENTITY, [problem])
+                await answer(scope, receive, send)
                 return
             except HTTPException as error:
-                await JSONResponse({"detail": error.detail}, error.status_code)(scope, receive, send)
+                await problem_response(scope["path"], error.status_code, error.detail)(scope, receive, send)
                 return
             receive = _again(body, receive)
         await self._inside(scope, receive, send)

@@ -6,8 +6,6 @@ This module alone translates between statuses in the store and those of clients.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, JsonValue
-
 from ao_protocol.events import Failure, OutputValidation, Result, Terminal, parse_event
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.answers import attempts_of, validation_of
@@ -17,27 +15,6 @@ from ao_runner.store.store import Store
 
 RunStatusName = Literal["pending", "claimed", "running", "stopping", "completed", "failed", "stopped"]
 SessionStatusName = Literal["pending", "running", "stopping", "idle", "finished", "failed", "stopped"]
-
-
-class CreatedRun(BaseModel):
-    """A run that was added to the queue. `batch_id` is there if it was added with others."""
-
-    model_config = ConfigDict(extra="allow")
-
-    run_id: str
-    session_id: str
-    status: RunStatusName
-
-
-class RunResult(BaseModel):
-    """The result of a run. What the contract made of it is null without a contract."""
-
-    model_config = ConfigDict(extra="allow")
-
-    result_text: str | None
-    result_data: JsonValue
-    validated_output: JsonValue
-    schema_validation: JsonObject | None
 
 
 class StatusNames(NamedTuple):

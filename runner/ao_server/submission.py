@@ -8,7 +8,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import HTTPException
 from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
 from ao_protocol.wire import JsonObject
@@ -26,7 +25,7 @@ from ao_runner.runs.submission import (
 from ao_runner.store.records import ExecutionMode, timestamp
 from ao_runner.store.store import Store
 from ao_server.agent_documents import Agent, Demands, read_agent
-from ao_server.problems import refusal
+from ao_server.problems import Told, refusal
 from ao_server.request_text import LongName, Name
 
 NO_AGENT: Final[JsonObject] = {"name": "assistant"}
@@ -130,15 +129,15 @@ def _with_agent(asked: NewRun, agent: Agent | None, profile: str | None, setting
 
 def _check_known(store: Store, session_id: str | None) -> None:
     if session_id is None:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "session_id is required for resume_session")
+        raise Told(HTTPStatus.BAD_REQUEST, "session_id_missing", "session_id is required for resume_session")
     if not store.sessions.exists(session_id):
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"Session {shown(session_id)} not found")
+        raise Told(HTTPStatus.NOT_FOUND, "session_not_found", f"Session {shown(session_id)} not found")
 
 
 def _find_agent(store: Store, name: str) -> Agent:
     stored = store.agents.find(name)
     if stored is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"Agent not found: {name[:MAX_SHOWN_CHARACTERS]}")
+        raise Told(HTTPStatus.NOT_FOUND, "agent_not_found", f"Agent not found: {name[:MAX_SHOWN_CHARACTERS]}")
     if stored.status != "active":
         raise refusal(HTTPStatus.CONFLICT, "agent_inactive", f"Agent {shown(name)} is inactive; activate it first")
     return read_agent(stored)

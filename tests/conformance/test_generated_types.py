@@ -31,7 +31,7 @@ BY_NPM: Final = ".ci/run installs it for its own run if npm is there"
 OBTAINED: Final = {
     "node": ".ci/toolchains installs it",
     "go": ".ci/toolchains installs it",
-    "datamodel-codegen": ".ci/run installs it for its own run",
+    **dict.fromkeys(["datamodel-codegen", "openapi-python-client"], ".ci/run installs it for its own run"),
     "go-jsonschema": "it is a Go module, and .ci/run installs none",
 }
 """Where a program comes from; one that is not named here comes by `BY_NPM`."""

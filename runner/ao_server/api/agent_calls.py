@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, HTTPException, Path, Query
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Body, Path, Query
+from pydantic import BaseModel
 
 from ao_protocol.contracts import Problem
 from ao_protocol.wire import JsonObject
@@ -23,21 +23,20 @@ from ao_server.agent_documents import (
     remarks_on_agent,
     shown_agent,
 )
+from ao_server.api import answers
+from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, reads
-from ao_server.problems import problems_in, refusal
+from ao_server.problems import Told, problems_in, refusal
 from ao_server.recording import note_targets
+from ao_server.versions import Version, Versioned, tag_of
 
 routes = APIRouter(prefix="/agents", tags=["Agents"])
 AgentName = Annotated[str, Path(pattern=f"^{AGENT_NAME}$")]
-AgentDocument = Annotated[
-    dict[str, Any],
-    Field(
-        description="A blueprint (SPEC 4.2): name, description, type, system_prompt, command, parameters_schema,"
-        " output_schema, output_format, default_output_schema, mcp_servers; and profile, executor_config, demands,"
-        " tags, capabilities, timeout_seconds.",
-        examples=[{"name": "greeter", "description": "Greets", "system_prompt": "Greet the user."}],
-    ),
-]
+_EXAMPLES: Final[list[Any]] = [{"name": "greeter", "description": "Greets", "system_prompt": "Greet the user."}]
+NewDocument = Annotated[Json, Shape(answers.NewAgent), Body(examples=_EXAMPLES)]
+AgentDocument = Annotated[Json, Shape(answers.AgentFields), Body(examples=_EXAMPLES)]
+AnyFields = Annotated[dict[str, Any], Body(description="Fields of an agent. In a change, null removes a field.")]
+AgentJson = Annotated[Json, Shape(answers.Agent)]
 
 
 class NewStatus(BaseModel):
@@ -50,7 +49,7 @@ class NewStatus(BaseModel):
 @reads
 def list_agents(
     store: Store, tags: Annotated[str, Query(description="Labels that an agent must have, with commas.")] = ""
-) -> list[dict[str, Any]]:
+) -> Annotated[list[Json], Shape(list[answers.ListedAgent])]:
     """List all agents by name."""
     wanted, agents = {tag for tag in tags.split(",") if tag}, listed_agents(store)
     return [brief(shown_agent(agent)) for agent in agents if wanted <= set(agent.document.get("tags") or [])]  # type: ignore[arg-type]  # checked when stored
@@ -58,7 +57,7 @@ def list_agents(
 
 @routes.post("/check")
 @reads
-def check_agent(_: Store, document: AgentDocument) -> dict[str, Any]:
+def check_agent(_: Store, document: AnyFields) -> Annotated[Json, Shape(answers.AgentCheck)]:
     """Check a document as for storing it. `problems` prevent that; `remarks` are about parts without effect."""
     problems = _problems(document)
     remarks = [] if problems else remarks_on_agent(document)
@@ -67,13 +66,13 @@ def check_agent(_: Store, document: AgentDocument) -> dict[str, Any]:
 
 @routes.get("/{name}")
 @reads
-def get_agent(store: Store, name: AgentName) -> dict[str, Any]:
+def get_agent(store: Store, name: AgentName, version: Versioned) -> AgentJson:
     """Return an agent."""
-    return shown_agent(found_agent(store, name))
+    return version.tell(shown_agent(found_agent(store, name)))
 
 
 @routes.post("", status_code=HTTPStatus.CREATED)
-async def create_agent(context: Context, document: AgentDocument) -> dict[str, Any]:
+async def create_agent(context: Context, document: NewDocument, version: Versioned) -> AgentJson:
     """Store a new agent. Its schemas are checked; a problem is answered with its place."""
     await _refuse_problems(context, document)
     now = timestamp()
@@ -81,42 +80,49 @@ async def create_agent(context: Context, document: AgentDocument) -> dict[str, A
 
     def add(store: Store) -> None:
         if store.agents.find(agent.name) is not None:
-            raise HTTPException(HTTPStatus.CONFLICT, f"Agent already exists: {agent.name}")
+            raise Told(HTTPStatus.CONFLICT, "agent_exists", f"Agent already exists: {agent.name}")
         store.agents.put(agent)
 
     await context.access.write(add)
     note_targets(agent.name)
-    return shown_agent(agent)
+    version.answer.headers["Location"] = f"/agents/{agent.name}"
+    return version.tell(shown_agent(agent))
 
 
 @routes.put("/{name}")
-async def replace_agent(context: Context, name: AgentName, document: AgentDocument) -> dict[str, Any]:
+async def replace_agent(context: Context, name: AgentName, document: AgentDocument, version: Versioned) -> AgentJson:
     """Replace the document of an agent. Sessions that exist keep the one that they began with."""
     document = {**document, "name": name}
     await _refuse_problems(context, document)
-    return await _change(context, name, lambda old: replace(old, document=document))
+    return await _change(context, name, lambda old: replace(old, document=document), version)
 
 
 @routes.patch("/{name}")
-async def change_agent(context: Context, name: AgentName, fields: AgentDocument) -> dict[str, Any]:
+async def change_agent(context: Context, name: AgentName, fields: AnyFields, version: Versioned) -> AgentJson:
     """Replace single fields of an agent; null removes a field."""
-    old = (await context.access.read(lambda store: found_agent(store, name))).document
-    document = {key: value for key, value in {**old, **fields, "name": name}.items() if value is not None}
+    read = await context.access.read(lambda store: found_agent(store, name))
+    version.check(shown_agent(read))
+    document = {key: value for key, value in {**read.document, **fields, "name": name}.items() if value is not None}
     await _refuse_problems(context, document)
-    return await _change(context, name, lambda old: replace(old, document=document))
+    version = replace(version, wanted=tag_of(shown_agent(read)))
+    return await _change(context, name, lambda old: replace(old, document=document), version)
 
 
 @routes.patch("/{name}/status")
-async def set_status(context: Context, name: AgentName, wanted: NewStatus) -> dict[str, Any]:
+async def set_status(context: Context, name: AgentName, wanted: NewStatus, version: Versioned) -> AgentJson:
     """Activate or deactivate an agent. No run can be added for an inactive one."""
-    return await _change(context, name, lambda old: replace(old, status=wanted.status))
+    return await _change(context, name, lambda old: replace(old, status=wanted.status), version)
 
 
 @routes.delete("/{name}", status_code=HTTPStatus.NO_CONTENT)
-async def delete_agent(context: Context, name: AgentName) -> None:
+async def delete_agent(context: Context, name: AgentName, version: Versioned) -> None:
     """Delete an agent. Its sessions stay, and can be continued."""
-    if not await context.access.write(lambda store: store.agents.delete(name)):
-        raise _not_found(name)
+
+    def delete(store: Store) -> None:
+        version.check(shown_agent(found_agent(store, name)))
+        store.agents.delete(name)
+
+    await context.access.write(delete)
 
 
 def found_agent(store: Store, name: str) -> StoredAgent:
@@ -127,17 +133,21 @@ def found_agent(store: Store, name: str) -> StoredAgent:
     """
     agent = store.agents.find(name)
     if agent is None:
-        raise _not_found(name)
+        raise Told(HTTPStatus.NOT_FOUND, "agent_not_found", f"Agent not found: {name}")
     return agent
 
 
-async def _change(context: Context, name: str, change: Callable[[StoredAgent], StoredAgent]) -> dict[str, Any]:
+async def _change(
+    context: Context, name: str, change: Callable[[StoredAgent], StoredAgent], version: Version
+) -> dict[str, Any]:
     def put(store: Store) -> StoredAgent:
-        new = replace(change(found_agent(store, name)), modified_at=timestamp())
+        old = found_agent(store, name)
+        version.check(shown_agent(old))
+        new = replace(change(old), modified_at=timestamp())
         store.agents.put(new)
         return new
 
-    return shown_agent(await context.access.write(put))
+    return version.tell(shown_agent(await context.access.write(put)))
 
 
 async def _refuse_problems(context: Context, document: JsonObject) -> None:
@@ -158,7 +168,3 @@ def _problems(document: JsonObject) -> list[Problem]:
         found = "nothing" if name is None else repr(name)[:100]
         return [Problem("$.name", f"{NAME_EXPECTED}, found {found}")]
     return problems_of_agent(document)
-
-
-def _not_found(name: str) -> Exception:
-    return HTTPException(HTTPStatus.NOT_FOUND, f"Agent not found: {name}")

@@ -1,9 +1,9 @@
 """Requests of runs to a person: list them, and answer one. The first answer counts."""
 
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter, HTTPException, Path
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from ao_protocol.wire import JsonObject
@@ -11,9 +11,11 @@ from ao_runner.runs.answering import Answered, AnsweredBefore, AnswerRefused, gi
 from ao_runner.store.brief_fields import brief
 from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.store import Store
+from ao_server.api import answers
+from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import RunId, found_run
 from ao_server.context import Context, ServerContext, reads
-from ao_server.problems import refusal
+from ao_server.problems import Told, refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
 
@@ -33,21 +35,23 @@ class NewAnswer(BaseModel):
 
 @routes.get("/inputs")
 @reads
-def list_inputs(store: Store) -> dict[str, Any]:
+def list_inputs(store: Store) -> Annotated[Json, Shape(answers.InputRequests)]:
     """List the requests that wait for a person, oldest first."""
     return {"inputs": [brief(shown(one)) for one in store.inputs.waiting()]}
 
 
 @routes.get("/runs/{run_id}/inputs")
 @reads
-def list_inputs_of_run(store: Store, run_id: RunId) -> dict[str, Any]:
+def list_inputs_of_run(store: Store, run_id: RunId) -> Annotated[Json, Shape(answers.InputRequests)]:
     """List all requests of a run, with how they were resolved and by whom."""
     found_run(store, run_id)
     return {"inputs": [shown(one) for one in store.inputs.of_run(run_id)]}
 
 
 @routes.post("/runs/{run_id}/inputs/{request_id:path}")
-async def answer_input(context: Context, run_id: RunId, request_id: RequestId, answer: NewAnswer) -> dict[str, Any]:
+async def answer_input(
+    context: Context, run_id: RunId, request_id: RequestId, answer: NewAnswer
+) -> Annotated[Json, Shape(answers.AnsweredInput)]:
     """Answer a request. 409 if another answer was first. The answer to a parked run queues one that continues it."""
     answered = await answered_with(context, run_id, request_id, answer.model_dump(exclude_none=True))
     return {"request_id": request_id, "outcome": answered.outcome, "next_run_id": answered.next_run_id}
@@ -83,7 +87,7 @@ def found_request(store: Store, run_id: str, request_id: str) -> StoredRequest:
     for one in store.inputs.of_run(run_id):
         if one.request_id == request_id:
             return one
-    raise HTTPException(HTTPStatus.NOT_FOUND, "Request not found")
+    raise Told(HTTPStatus.NOT_FOUND, "request_not_found", "Request not found")
 
 
 def shown(request: StoredRequest) -> JsonObject:

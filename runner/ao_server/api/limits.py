@@ -2,16 +2,18 @@
 
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, HTTPException, Path
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ao_protocol.written import check_name
 from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
+from ao_server.api import answers
+from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, ServerContext, reads
-from ao_server.problems import refusal
+from ao_server.problems import Told, refusal
 from ao_server.request_text import Segment
 
 routes = APIRouter(prefix="/limits", tags=["Limits"])
@@ -33,13 +35,15 @@ class NewLimit(BaseModel):
 
 @routes.get("")
 @reads
-def list_limits(store: Store) -> dict[str, Any]:
+def list_limits(store: Store) -> Annotated[Json, Shape(answers.RunLimits)]:
     """List the limits. A `pause` ends by itself: a usage limit of the provider was met."""
     return {"limits": [asdict(limit) for limit in store.limits.all()]}
 
 
 @routes.put("/{kind}/{name:path}")
-async def put_limit(context: Context, kind: Kind, name: Name, wanted: NewLimit) -> dict[str, Any]:
+async def put_limit(
+    context: Context, kind: Kind, name: Name, wanted: NewLimit
+) -> Annotated[Json, Shape(answers.ChangedLimit)]:
     """Set the limit of an agent or profile, or replace it."""
     check_name(name, MAX_NAME)
     await context.access.write(lambda store: store.limits.put(RunLimit(kind, name, wanted.most)))
@@ -51,7 +55,7 @@ async def put_limit(context: Context, kind: Kind, name: Name, wanted: NewLimit) 
 async def delete_limit(context: Context, kind: Kind, name: Name) -> None:
     """Remove the limit of an agent or profile, and the pause of a profile at a usage limit."""
     if not await context.access.write(lambda store: _remove(store, kind, name)):
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"{kind} {name} has no limit")
+        raise Told(HTTPStatus.NOT_FOUND, "limit_not_found", f"{kind} {name} has no limit")
     context.access.notify()
 
 

@@ -25,7 +25,7 @@ from ao_runner.orchestrator.mcp_sdk import (
 )
 
 PLACE: Final = "ao serve"
-_OF_JSON: Final = {"Content-Type": "application/json"}
+_OF_JSON: Final = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 MOST_WAITING: Final = 10_000
 """The calls that wait for a run at a time. Each is a task of this process and no connection."""
 

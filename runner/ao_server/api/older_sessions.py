@@ -5,9 +5,9 @@ import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
@@ -17,6 +17,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.store.brief_fields import OMITTED
 from ao_runner.store.records import RunFilter, RunState, Session
 from ao_runner.store.store import Store
+from ao_server.api import answers
+from ao_server.api.answers import Json, Shape
 from ao_server.api.runners import OK
 from ao_server.api.sessions import SessionId, found_session, get_session
 from ao_server.api.streams import STREAM, event_stream
@@ -24,6 +26,7 @@ from ao_server.context import Context, ServerContext, reads
 from ao_server.event_log import FIRST, EventId, EventPosition, LoggedEvent, events_after, position_from
 from ao_server.older.registrations import OlderRunner, OlderRunners
 from ao_server.older.reports import OlderRun, PostedEvent, bound, older_row, time_of
+from ao_server.problems import Told
 from ao_server.shapes import shown_sessions
 
 routes = APIRouter(tags=["Older clients"])
@@ -53,8 +56,22 @@ class Metadata(BaseModel):
     hostname: str | None = None
 
 
+class ListedEvent(PostedEvent):
+    """An event in the older vocabulary."""
+
+    id: str
+
+
+class ListedEvents(BaseModel):
+    """Events in the older vocabulary."""
+
+    events: list[ListedEvent]
+
+
 @routes.post("/sessions/{session_id}/bind")
-async def bind(context: Context, session_id: SessionId, binding: Binding) -> dict[str, Any]:
+async def bind(
+    context: Context, session_id: SessionId, binding: Binding
+) -> Annotated[Json, Shape(answers.ChangedSession)]:
     """Store the executor's own session, which a later run of the session resumes."""
     runner, run = await _going_on(context, session_id, binding.attempt)
     event = bound(binding.executor_session_id, binding.project_dir)
@@ -66,18 +83,22 @@ async def bind(context: Context, session_id: SessionId, binding: Binding) -> dic
 
 
 @routes.post("/sessions/{session_id}/events", status_code=HTTPStatus.CREATED)
-async def post_event(context: Context, session_id: SessionId, event: PostedEvent) -> dict[str, Any]:
+async def post_event(
+    context: Context, session_id: SessionId, event: PostedEvent
+) -> Annotated[Json, Shape(answers.Done)]:
     """Store an event of the run that goes on. One without a counterpart in the protocol is accepted and left out."""
     await context.access.read(lambda store: found_session(store, session_id))
     if event.session_id != session_id:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "Event session_id must match URL session_id")
+        raise Told(HTTPStatus.BAD_REQUEST, "other_session", "Event session_id must match URL session_id")
     runner, run = await _going_on(context, session_id, event.attempt)
     await context.runners.add(runner, run, lambda: run.bodies_of(event), time_of(event))
     return OK
 
 
 @routes.patch("/sessions/{session_id}/metadata")
-async def change_metadata(context: Context, session_id: SessionId, metadata: Metadata) -> dict[str, Any]:
+async def change_metadata(
+    context: Context, session_id: SessionId, metadata: Metadata
+) -> Annotated[Json, Shape(answers.ChangedSession)]:
     """Change what is known of a session."""
     await context.access.read(lambda store: found_session(store, session_id))
 
@@ -97,7 +118,7 @@ def list_events(
     session_id: SessionId,
     after: Annotated[EventId, Query(description="The `id` of the last event that is known.")] = str(FIRST),
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> dict[str, Any]:
+) -> Annotated[Json, Shape(ListedEvents)]:
     """List events in the older vocabulary: messages, tool calls and results."""
     session = found_session(store, session_id)
     states = {state.run.run_id: state for state in store.runs.states_of(session_id)}
@@ -208,5 +229,5 @@ async def _going_on(context: ServerContext, session_id: str, attempt: int | None
     runner = None if state is None else await context.runners.recognise(state.owner)
     run = None if state is None or runner is None else await context.runners.run_of(runner, state, attempt)
     if runner is None or run is None:
-        raise HTTPException(HTTPStatus.CONFLICT, f"Session {session_id} has no run of a registered runner")
+        raise Told(HTTPStatus.CONFLICT, "no_run_of_runner", f"Session {session_id} has no run of a registered runner")
     return runner, run

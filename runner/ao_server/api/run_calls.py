@@ -23,16 +23,16 @@ from ao_runner.store.brief_fields import brief, without_data
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState
 from ao_runner.store.store import Store
+from ao_server.api import answers
+from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, ServerContext, reads
-from ao_server.problems import in_batch, refusal
+from ao_server.problems import Told, in_batch, refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
 from ao_server.shapes import (
     STATUSES,
     STOPPING,
     STORED,
-    CreatedRun,
-    RunResult,
     RunStatusName,
     failures_of,
     shown_contract,
@@ -63,10 +63,10 @@ class Batch(BaseModel):
     runs: list[RunBody] = Field(min_length=1, max_length=MAX_BATCH)
 
 
-@routes.post("", status_code=HTTPStatus.CREATED, responses={HTTPStatus.CREATED: {"model": CreatedRun}})
+@routes.post("", status_code=HTTPStatus.CREATED)
 async def create_run(
     context: Context, response: Response, wanted: RunBody, idempotency_key: IdempotencyKey = None
-) -> dict[str, Any]:
+) -> Annotated[Json, Shape(answers.CreatedRun)]:
     """Add a run to the queue. Parameters and schemas are checked before."""
     runs = await submitted(context, [wanted], idempotency_key, response)
     response.headers["Location"] = f"/runs/{runs[0]['run_id']}"
@@ -76,9 +76,10 @@ async def create_run(
 @routes.post("/batch", status_code=HTTPStatus.CREATED)
 async def create_runs(
     context: Context, response: Response, batch: Batch, idempotency_key: IdempotencyKey = None
-) -> dict[str, Any]:
+) -> Annotated[Json, Shape(answers.CreatedBatch)]:
     """Add several runs to the queue, or none if one of them is refused."""
     runs = await submitted(context, batch.runs, idempotency_key, response, is_batch=True)
+    response.headers["Location"] = f"/batches/{runs[0].get('batch_id')}"
     return {"batch_id": runs[0].get("batch_id"), "runs": runs}
 
 
@@ -118,7 +119,7 @@ async def submitted(
     try:
         runs = await context.access.write(lambda store: queue(store, checked))
     except ConstraintBroken as error:
-        raise HTTPException(HTTPStatus.CONFLICT, "A session with this id already exists") from error
+        raise Told(HTTPStatus.CONFLICT, "session_exists", "A session with this id already exists") from error
     context.access.notify()
     note_targets(*(str(run["run_id"]) for run in runs))
     return runs
@@ -182,7 +183,7 @@ class RunQuery(BaseModel):
 
 
 @routes.get("")
-async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> dict[str, Any]:
+async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> Annotated[Json, Shape(answers.RunList)]:
     """List runs, the newest first."""
 
     def search(store: Store) -> JsonObject:
@@ -202,7 +203,7 @@ Wait = Annotated[
 
 
 @routes.get("/{run_id}")
-async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> dict[str, Any]:
+async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> Annotated[Json, Shape(answers.RunDetails)]:
     """Return a run: its status, why it waits, how it ended, and what became of its output contract."""
     if wait:
         await _until_ended(context, run_id, wait)
@@ -235,9 +236,9 @@ async def _until_ended(context: ServerContext, run_id: str, seconds: float) -> N
                     await changed.wait()
 
 
-@routes.get("/{run_id}/result", operation_id="get_run_result", responses={HTTPStatus.OK: {"model": RunResult}})
+@routes.get("/{run_id}/result", operation_id="get_run_result")
 @reads
-def get_result(store: Store, run_id: RunId) -> dict[str, Any]:
+def get_result(store: Store, run_id: RunId) -> Annotated[Json, Shape(answers.RunResult)]:
     """Return the result of a run that has completed."""
     state, terminal = found_run(store, run_id), terminal_of(store, run_id)
     if not isinstance(terminal, Result):
@@ -246,7 +247,7 @@ def get_result(store: Store, run_id: RunId) -> dict[str, Any]:
 
 
 @routes.post("/{run_id}/stop")
-async def stop_run(context: Context, run_id: RunId) -> dict[str, Any]:
+async def stop_run(context: Context, run_id: RunId) -> Annotated[Json, Shape(answers.Stopped)]:
     """Stop a run: a waiting one at once, a running one by its worker. A second request kills it."""
     return await stopped(context, (await context.access.read(lambda store: found_run(store, run_id))))
 
@@ -273,7 +274,7 @@ def found_run(store: Store, run_id: str) -> RunState:
     """
     found = [state for state in store.runs.find(run_id) if state.run.run_id == run_id]
     if not found:
-        raise HTTPException(HTTPStatus.NOT_FOUND, "Run not found")
+        raise Told(HTTPStatus.NOT_FOUND, "run_not_found", "Run not found")
     return found[0]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, Field, StrictBool
 
 from ao_protocol.events import Terminal
@@ -14,7 +14,9 @@ from ao_runner.store.ownership import LOOK_SECONDS
 from ao_runner.store.records import RunState
 from ao_runner.store.store import Store
 from ao_server.agent_documents import AGENT_NAME, problems_of_agent
+from ao_server.api import answers, worker_answers
 from ao_server.api.agent_calls import refuse_agent
+from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
@@ -28,12 +30,16 @@ from ao_server.older.registrations import (
     runner_id_of,
 )
 from ao_server.older.reports import failure_of, stopped_by
-from ao_server.problems import refusal
+from ao_server.problems import Told, refusal
 from ao_server.request_text import Segment
 
 routes = APIRouter(tags=["Runners"])
 POLL_SECONDS: Final = 30
 OK: Final[JsonObject] = {"ok": True}
+POLLED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": worker_answers.PolledOrders},
+    204: {"description": "No news."},
+}
 ENDED_SESSIONS: Final = ("finished", "failed", "stopped")
 
 
@@ -115,7 +121,7 @@ class SessionEnded(Report):
 
 
 @routes.post("/runner/register")
-async def register(context: Context, wanted: Registration) -> dict[str, Any]:
+async def register(context: Context, wanted: Registration) -> Annotated[Json, Shape(worker_answers.RegisteredRunner)]:
     """Register a runner. One of the same identity that is online blocks it."""
     executor = wanted.executor
     runner_id = runner_id_of(wanted.hostname, wanted.project_dir, wanted.executor_profile, executor.command)
@@ -152,13 +158,13 @@ async def _own_agents(context: ServerContext, wanted: Registration) -> list[Json
 
 
 @routes.post("/runner/heartbeat")
-async def heartbeat(context: Context, report: Report) -> dict[str, Any]:
+async def heartbeat(context: Context, report: Report) -> Annotated[Json, Shape(answers.Done)]:
     """Keep a registration and the leases of its runs."""
     await context.runners.heartbeat(await _runner(context, report.runner_id))
     return OK
 
 
-@routes.get("/runner/runs", response_model=None)
+@routes.get("/runner/runs", response_model=None, responses=POLLED)
 async def poll(context: Context, request: Request, runner_id: Annotated[str, Query()]) -> dict[str, Any] | Response:
     """Wait for a run, for sessions to stop, or for the end of the registration; 204 after half a minute."""
     runner = await _runner(context, runner_id)
@@ -190,7 +196,7 @@ def _handed_out(context: ServerContext, store: Store, run_id: str) -> JsonObject
 
 
 @routes.post("/runner/runs/{run_id}/started")
-async def started(context: Context, run_id: RunId, report: Report) -> dict[str, Any]:
+async def started(context: Context, run_id: RunId, report: Report) -> Annotated[Json, Shape(answers.Done)]:
     """Say that a run begins. A repetition, also a late one, changes nothing."""
     runner, state = await _reported(context, run_id, report)
     await context.runners.run_of(runner, state, report.attempt)
@@ -198,36 +204,38 @@ async def started(context: Context, run_id: RunId, report: Report) -> dict[str, 
 
 
 @routes.post("/runner/runs/{run_id}/completed")
-async def completed(context: Context, run_id: RunId, report: Completed) -> dict[str, Any]:
+async def completed(context: Context, run_id: RunId, report: Completed) -> Annotated[Json, Shape(answers.Done)]:
     """End a run with the result that was posted. Without one it is empty, or misses the output contract."""
     return await _ended(context, run_id, report, None, stays=report.session_status == "idle")
 
 
 @routes.post("/runner/runs/{run_id}/failed")
-async def failed(context: Context, run_id: RunId, report: Failed) -> dict[str, Any]:
+async def failed(context: Context, run_id: RunId, report: Failed) -> Annotated[Json, Shape(answers.Done)]:
     """End a run as failed."""
     return await _ended(context, run_id, report, failure_of(report.error))
 
 
 @routes.post("/runner/runs/{run_id}/stopped")
-async def stopped(context: Context, run_id: RunId, report: StoppedReport) -> dict[str, Any]:
+async def stopped(context: Context, run_id: RunId, report: StoppedReport) -> Annotated[Json, Shape(answers.Done)]:
     """End a run as stopped."""
     return await _ended(context, run_id, report, stopped_by(report.signal))
 
 
 @routes.post("/runner/sessions/{session_id}/status")
-async def session_ended(context: Context, session_id: SessionId, report: SessionEnded) -> dict[str, Any]:
+async def session_ended(
+    context: Context, session_id: SessionId, report: SessionEnded
+) -> Annotated[Json, Shape(answers.Done)]:
     """Say that no process waits for a session's next run any more."""
     runner = await _runner(context, report.runner_id)
     await context.access.read(lambda store: found_session(store, session_id))
     if report.status not in ENDED_SESSIONS:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "Status must be 'finished', 'failed', or 'stopped'")
+        raise Told(HTTPStatus.BAD_REQUEST, "invalid_status", "Status must be 'finished', 'failed', or 'stopped'")
     runner.idle.discard(session_id)
     return OK
 
 
 @routes.get("/runners")
-async def list_runners(context: Context) -> dict[str, Any]:
+async def list_runners(context: Context) -> Annotated[Json, Shape(worker_answers.Runners)]:
     """List the registered runners, and the other processes that take runs from this store."""
     runners = [one.shown() for one in context.runners.all()]
     unknown: JsonObject = dict.fromkeys(("registered_at", "last_heartbeat", "seconds_since_heartbeat"))
@@ -240,11 +248,11 @@ async def list_runners(context: Context) -> dict[str, Any]:
 @routes.delete("/runners/{runner_id}")
 async def deregister(
     context: Context, runner_id: Annotated[str, Segment], self_initiated: Annotated[bool, Query(alias="self")] = False
-) -> dict[str, Any]:
+) -> Annotated[Json, Shape(worker_answers.DeregisteredRunner)]:
     """Send a runner away: with `self`, by itself and at once, which ends its runs; else by the answer to its poll."""
     runner = await context.runners.recognise(runner_id)
     if runner is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, "Runner not found")
+        raise Told(HTTPStatus.NOT_FOUND, "runner_not_found", "Runner not found")
     if self_initiated:
         await context.runners.remove(runner, ends_runs=True)
         return {**OK, "message": "Runner deregistered", "initiated_by": "self"}
@@ -256,7 +264,7 @@ async def deregister(
 async def _runner(context: ServerContext, runner_id: str) -> OlderRunner:
     runner = await context.runners.recognise(runner_id)
     if runner is None:
-        raise HTTPException(HTTPStatus.UNAUTHORIZED, "Runner not registered")
+        raise Told(HTTPStatus.UNAUTHORIZED, "runner_not_registered", "Runner not registered")
     return runner
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Header, HTTPException
+from fastapi import APIRouter, Header
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ao_runner.store.records import OPEN_STATUSES
@@ -14,6 +14,7 @@ from ao_server.api.run_calls import RunId, found_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
 from ao_server.event_log import EVENTS_AT_ONCE, FIRST, EventPosition, LoggedEvent, position_from, some_events
+from ao_server.problems import Told
 
 routes = APIRouter(tags=["Events"])
 STREAM: Final[dict[int | str, dict[str, Any]]] = {
@@ -58,7 +59,7 @@ def position_behind(last_event_id: str | None) -> EventPosition:
     try:
         return FIRST if not last_event_id else position_from(last_event_id)
     except ValueError as error:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, f"Last-Event-ID: {error}") from error
+        raise Told(HTTPStatus.BAD_REQUEST, "invalid_event_id", f"Last-Event-ID: {error}") from error
 
 
 def event_stream(events: AsyncIterator[ServerSentEvent]) -> EventSourceResponse:

@@ -3,19 +3,21 @@
 import asyncio
 import secrets
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, HTTPException, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ao_protocol.wire import JsonObject
 from ao_runner.store.deliveries import AwaitedDelivery, Webhook
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
+from ao_server.api import answers
+from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import RunId
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, reads
-from ao_server.problems import refusal
+from ao_server.problems import Told, refusal
 from ao_server.receivers import ReceiverRefused, is_secret, new_secret, receiver_url
 
 routes = APIRouter(tags=["Webhooks"])
@@ -34,7 +36,9 @@ class NewWebhook(BaseModel):
 
 
 @routes.post("/webhooks", status_code=HTTPStatus.CREATED)
-async def create_webhook(context: Context, wanted: NewWebhook) -> dict[str, Any]:
+async def create_webhook(
+    context: Context, response: Response, wanted: NewWebhook
+) -> Annotated[Json, Shape(answers.CreatedWebhook)]:
     """Send the ends of all later runs to a URL. A `secret` that the server makes is in this answer only."""
     if wanted.secret is not None and not is_secret(wanted.secret):
         message = "secret: expected whsec_ and 24 to 64 bytes in base64; omit it, and the server makes one"
@@ -51,12 +55,13 @@ async def create_webhook(context: Context, wanted: NewWebhook) -> dict[str, Any]
     created_at = timestamp(await context.access.read(lambda store: store.now()))
     webhook = Webhook(f"whk_{secrets.token_hex(8)}", wanted.url, secret, created_at)
     await context.access.write(lambda store: store.webhooks.add(webhook))
+    response.headers["Location"] = f"/webhooks/{webhook.webhook_id}"
     return {**_shown(webhook), **({} if wanted.secret else {"secret": secret})}
 
 
 @routes.get("/webhooks")
 @reads
-def list_webhooks(store: Store) -> dict[str, Any]:
+def list_webhooks(store: Store) -> Annotated[Json, Shape(answers.Webhooks)]:
     """List all webhooks."""
     return {"webhooks": list(map(_shown, store.webhooks.all()))}
 
@@ -70,7 +75,9 @@ async def delete_webhook(context: Context, webhook_id: WebhookId) -> None:
 
 @routes.get("/webhooks/{webhook_id}/deliveries")
 @reads
-def list_deliveries(store: Store, webhook_id: WebhookId, limit: MaxDeliveries = 100) -> dict[str, Any]:
+def list_deliveries(
+    store: Store, webhook_id: WebhookId, limit: MaxDeliveries = 100
+) -> Annotated[Json, Shape(answers.Deliveries)]:
     """List the ends of runs that a webhook has not received. Without `next_at`, they are given up."""
     if store.webhooks.find(webhook_id) is None:
         raise _not_found()
@@ -78,19 +85,23 @@ def list_deliveries(store: Store, webhook_id: WebhookId, limit: MaxDeliveries = 
 
 
 @routes.post("/webhooks/{webhook_id}/deliveries/{run_id}/retry", status_code=HTTPStatus.ACCEPTED)
-async def retry_delivery(context: Context, webhook_id: WebhookId, run_id: RunId) -> dict[str, Any]:
+async def retry_delivery(
+    context: Context, webhook_id: WebhookId, run_id: RunId
+) -> Annotated[Json, Shape(answers.RetriedDelivery)]:
     """Try a delivery at once, and for three more days."""
     if not await context.access.write(
         lambda store: store.webhooks.retry_message(webhook_id, run_id, timestamp(store.now()))
     ):
-        raise HTTPException(HTTPStatus.NOT_FOUND, "AwaitedDelivery not found: it has succeeded, or there was none")
+        raise Told(HTTPStatus.NOT_FOUND, "delivery_not_found", "Delivery not found: it has succeeded, or never was")
     context.access.wakeup.notify()
     return {"ok": True, "webhook_id": webhook_id, "run_id": run_id}
 
 
 @routes.get("/sessions/{session_id}/callbacks")
 @reads
-def list_callbacks(store: Store, session_id: SessionId, limit: MaxDeliveries = 100) -> dict[str, Any]:
+def list_callbacks(
+    store: Store, session_id: SessionId, limit: MaxDeliveries = 100
+) -> Annotated[Json, Shape(answers.Callbacks)]:
     """List the ended children of which a session has not heard. Without `next_at`, they are given up."""
     found_session(store, session_id)
     return {"callbacks": list(map(_shown_delivery, store.deliveries.all("callback", session_id, limit)))}
@@ -112,4 +123,4 @@ def _shown_delivery(delivery: AwaitedDelivery) -> JsonObject:
 
 
 def _not_found() -> HTTPException:
-    return HTTPException(HTTPStatus.NOT_FOUND, "Webhook not found")
+    return Told(HTTPStatus.NOT_FOUND, "webhook_not_found", "Webhook not found")

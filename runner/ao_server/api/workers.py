@@ -4,17 +4,20 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 
 from ao_protocol.events import InvalidEvent, parse_event
 from ao_runner.coordinators.http import worker_calls as calls
 from ao_runner.coordinators.port import Assignment, InputAnswer, Refused
 from ao_runner.run_events import RunKey
 from ao_runner.store.ownership import LOOK_SECONDS
+from ao_server.api import answers, worker_answers
+from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, ServerContext
 from ao_server.joined_workers import JoinedWorker
+from ao_server.problems import Told
 
 routes = APIRouter(prefix="/worker", tags=["Workers"])
 COALESCE_SECONDS = 0.02
@@ -22,14 +25,16 @@ COALESCE_SECONDS = 0.02
 
 
 @routes.post("/join")
-async def join(context: Context, call: calls.Join) -> dict[str, Any]:
+async def join(context: Context, call: calls.Join) -> Annotated[Json, Shape(answers.Done)]:
     """Announce a worker, or announce it again under the same name."""
     await context.workers.join(call.offer, call.held)
     return {"ok": True}
 
 
 @routes.post("/claim")
-async def claim(context: Context, request: Request, call: calls.Claim) -> dict[str, Any]:
+async def claim(
+    context: Context, request: Request, call: calls.Claim
+) -> Annotated[Json, Shape(worker_answers.Assignments)]:
     """Wait for runs, for at most ten seconds. A repetition with the same `claim_id` has the same answer."""
     worker = _worker(context, call)
     assignments = await _claimed(context, request, worker, call)
@@ -67,14 +72,14 @@ async def _hung_up(request: Request) -> None:
 
 
 @routes.post("/started")
-async def started(context: Context, call: calls.Started) -> dict[str, Any]:
+async def started(context: Context, call: calls.Started) -> Annotated[Json, Shape(answers.Done)]:
     """Say that a run begins; 409 if it must not."""
     await _worker(context, call).coordinator.started(call.key)
     return {"ok": True}
 
 
 @routes.post("/events")
-async def events(context: Context, call: calls.Events) -> dict[str, Any]:
+async def events(context: Context, call: calls.Events) -> Annotated[Json, Shape(worker_answers.StoredThrough)]:
     """Store events. Those that are stored already are left out; 409 if the attempt counts no more."""
     worker = _worker(context, call)
     await context.access.read(lambda _: _check_lines(call.key, call.first_seq, call.lines))
@@ -82,7 +87,7 @@ async def events(context: Context, call: calls.Events) -> dict[str, Any]:
 
 
 @routes.post("/terminal")
-async def terminal(context: Context, call: calls.Terminal) -> dict[str, Any]:
+async def terminal(context: Context, call: calls.Terminal) -> Annotated[Json, Shape(answers.Done)]:
     """Store the last event of a run and end the run, once."""
     worker = _worker(context, call)
     await context.access.read(lambda _: _check_lines(call.key, call.seq, [call.line]))
@@ -92,14 +97,14 @@ async def terminal(context: Context, call: calls.Terminal) -> dict[str, Any]:
 
 
 @routes.post("/heartbeat")
-async def heartbeat(context: Context, call: calls.Heartbeat) -> dict[str, Any]:
+async def heartbeat(context: Context, call: calls.Heartbeat) -> Annotated[Json, Shape(worker_answers.LostRuns)]:
     """Keep the leases of a worker's runs, and return those that it has lost."""
     orders = await _worker(context, call).coordinator.heartbeat(call.held, call.outbox_seconds)
     return {"lost": calls.KEYS.dump_python(sorted(orders.lost), mode="json")}
 
 
 @routes.post("/orders")
-async def orders(context: Context, call: calls.AskOrders) -> dict[str, Any]:
+async def orders(context: Context, call: calls.AskOrders) -> Annotated[Json, Shape(worker_answers.WorkerOrders)]:
     """Wait for requests to stop runs beyond those in `told`, or to drain, for at most ten seconds.
 
     `stops` is the number of requests for each run.
@@ -123,13 +128,13 @@ async def orders(context: Context, call: calls.AskOrders) -> dict[str, Any]:
 
 
 @routes.post("/decide")
-async def decide(context: Context, call: calls.Decide) -> dict[str, Any]:
+async def decide(context: Context, call: calls.Decide) -> Annotated[Json, Shape(worker_answers.Decision)]:
     """Record an answer to a request unless there is one, and return the one that counts."""
     return {"answer": await _worker(context, call).coordinator.decide(call.key, call.request_id, call.answer)}
 
 
 @routes.post("/release")
-async def release(context: Context, call: calls.Release) -> dict[str, Any]:
+async def release(context: Context, call: calls.Release) -> Annotated[Json, Shape(answers.Done)]:
     """Store the record of a run that has ended, or return one that has not begun to the queue."""
     await _worker(context, call).coordinator.release(call.key, call.record)
     if call.record is None:
@@ -138,7 +143,7 @@ async def release(context: Context, call: calls.Release) -> dict[str, Any]:
 
 
 @routes.post("/leave")
-async def leave(context: Context, call: calls.Leave) -> dict[str, Any]:
+async def leave(context: Context, call: calls.Leave) -> Annotated[Json, Shape(answers.Done)]:
     """Say goodbye."""
     await context.workers.leave(call.worker_id)
     return {"ok": True}
@@ -147,7 +152,7 @@ async def leave(context: Context, call: calls.Leave) -> dict[str, Any]:
 def _worker(context: ServerContext, call: calls.Call) -> JoinedWorker:
     worker = context.workers.find(call.worker_id)
     if worker is None:
-        raise HTTPException(HTTPStatus.UNAUTHORIZED, "the server does not know this worker; join again")
+        raise Told(HTTPStatus.UNAUTHORIZED, "worker_unknown", "the server does not know this worker; join again")
     return worker
 
 

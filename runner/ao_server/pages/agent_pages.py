@@ -11,6 +11,7 @@ from ao_server.agent_documents import listed_agents
 from ao_server.api.agent_calls import AgentName, NewStatus, delete_agent, set_status
 from ao_server.context import Context, reads
 from ao_server.pages.rendering import page
+from ao_server.versions import Version
 
 routes = APIRouter(include_in_schema=False)
 
@@ -27,7 +28,7 @@ async def change_status(
     context: Context, name: AgentName, status: Annotated[Literal["active", "inactive"], Form()]
 ) -> RedirectResponse:
     """Activate or deactivate an agent."""
-    await set_status(context, name, NewStatus(status=status))
+    await set_status(context, name, NewStatus(status=status), Version())
     return RedirectResponse("/ui/agents", 303)
 
 
@@ -40,5 +41,5 @@ async def ask_to_delete(request: Request, name: AgentName) -> Response:
 @routes.post("/ui/agents/{name}/delete")
 async def delete(context: Context, name: AgentName) -> RedirectResponse:
     """Delete an agent. Its sessions stay."""
-    await delete_agent(context, name)
+    await delete_agent(context, name, Version())
     return RedirectResponse("/ui/agents", 303)

@@ -20,6 +20,7 @@ from ao_server.context import Context, ServerContext
 from ao_server.pages.draft import ANSWERS, Draft, Findings, PlacedRemark, checked_sample, filled_sample, findings_of
 from ao_server.pages.form_fields import FormField, fields_of, texts_of
 from ao_server.pages.rendering import page
+from ao_server.versions import Version
 
 routes = APIRouter(include_in_schema=False)
 EXAMPLE: Final = Path(__file__).parent / "example-agent.json"
@@ -54,7 +55,7 @@ async def add_agent(
     findings = await _checked(context, draft)
     if not findings.count:
         try:
-            await create_agent(context, findings.document)
+            await create_agent(context, findings.document, Version())
         except HTTPException as error:
             findings.add("name", PlacedRemark("$", str(error.detail)))
     return await _stored(request, context, draft, findings, then)
@@ -91,7 +92,7 @@ async def change_agent(
         said = f"somebody else has changed the agent at {agent.modified_at}; save again to replace that"
         findings.add("name", PlacedRemark("$", said))
     if not findings.count:
-        await replace_agent(context, agent.name, findings.document)
+        await replace_agent(context, agent.name, findings.document, Version())
     return await _stored(request, context, draft, findings, then)
 
 

@@ -32,8 +32,8 @@ def _in_html(answer: Handler) -> Handler:
         found: Response = await answered if inspect.isawaitable(answered) else answered
         if not wants_html(request) or found.status_code < HTTPStatus.BAD_REQUEST:
             return found
-        detail = json.loads(bytes(found.body))["detail"]
-        message, problems = told(detail)
+        document = json.loads(bytes(found.body))
+        message, problems = told(document.get("errors") or document)
         phrase = HTTPStatus(found.status_code).phrase
         shown = {"phrase": phrase, "message": message, "problems": problems, "back": _page_before(request)}
         return page(request, "error.html", found.status_code, **shown)

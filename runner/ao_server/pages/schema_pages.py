@@ -16,6 +16,7 @@ from ao_server.api.schema_calls import NewSchema, SchemaName, create_schema, del
 from ao_server.context import Context, ServerContext, reads
 from ao_server.pages.draft import CheckedText, PlacedRemark, checked_sample, checked_schema, filled_sample, written
 from ao_server.pages.rendering import page
+from ao_server.versions import Version
 
 routes = APIRouter(include_in_schema=False)
 
@@ -62,7 +63,7 @@ async def add_schema(request: Request, context: Context, draft: SchemaForm) -> R
         return await _shown(request, context, draft, problem=problem, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     wanted = {"name": draft.name, "description": draft.description or None, "schema": verdict.value}
     try:
-        await create_schema(context, NewSchema.model_validate(wanted))
+        await create_schema(context, NewSchema.model_validate(wanted), Version())
     except (BadSchemaName, NameTaken, UnacceptableSchema) as error:
         return await _shown(request, context, draft, problem=str(error), status=HTTPStatus.UNPROCESSABLE_ENTITY)
     return RedirectResponse(f"/ui/schemas/{quote(draft.name)}", HTTPStatus.SEE_OTHER)
@@ -82,7 +83,7 @@ def show_schema(store: Store, request: Request, name: SchemaName) -> Response:
 @routes.post("/ui/schemas/{name}/delete")
 async def delete(context: Context, name: SchemaName) -> RedirectResponse:
     """Delete a schema that no run has used."""
-    await delete_schema(context, name)
+    await delete_schema(context, name, Version())
     return RedirectResponse("/ui/schemas", HTTPStatus.SEE_OTHER)
 
 

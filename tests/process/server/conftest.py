@@ -17,9 +17,12 @@ from typing import Any, Final, Self
 import httpx
 import pytest
 
+from tests.process.server.described_answers import DescribedAnswers
+
 BOUND_SECONDS: Final = 60.0
 ROOT: Final = Path(__file__).parents[3]
 EXAMPLES: Final = ROOT / "docs/examples"
+DESCRIBED: Final = DescribedAnswers()
 
 
 @dataclass
@@ -69,7 +72,8 @@ class Served:
         except BaseException:
             self.__exit__(None, None, None)
             raise
-        self.client = httpx.Client(base_url=self.url, timeout=BOUND_SECONDS, trust_env=False)
+        hooks = {"response": [DESCRIBED.check]}
+        self.client = httpx.Client(base_url=self.url, timeout=BOUND_SECONDS, trust_env=False, event_hooks=hooks)
         return self
 
     def __exit__(

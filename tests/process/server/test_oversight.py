@@ -83,7 +83,7 @@ def test_a_limit_holds_until_it_is_removed(server: Served) -> None:
 def test_a_bad_limit_is_refused(share: Serve, path: str, body: dict[str, Any], field: str) -> None:
     answer = share("--no-worker").client.put(path, json=body)
     assert answer.status_code == 422
-    assert answer.json()["detail"][0]["loc"][-1] == field
+    assert answer.json()["errors"][0]["loc"][-1] == field
 
 
 def test_runs_of_a_paused_profile_wait_until_it_is_resumed(served: Served) -> None:

@@ -118,7 +118,7 @@ def test_a_body_with_millions_of_values_is_refused_before_it_is_parsed(server: S
     )
 
     assert answer.status_code == 413
-    assert answer.json() == {"detail": "the body contains more than 250000 values; put large data into files"}
+    assert answer.json()["detail"] == "the body contains more than 250000 values; put large data into files"
 
 
 def test_a_second_content_type_does_not_hide_the_values_of_a_body(server: Served) -> None:

@@ -66,9 +66,8 @@ def test_an_unknown_schema_is_answered_as_an_object(served: Served) -> None:
     body = {"type": "start_session", "parameters": {"prompt": "x"}, "output_schema_name": "nothing"}
     for answer in (served.client.get("/schemas/nothing"), served.client.post("/runs", json=body)):
         assert answer.status_code == 404
-        detail = answer.json()["detail"]
-        assert detail["error"] == "SchemaNotFound"
-        assert "'nothing'" in detail["message"]
+        assert answer.json()["error"] == "SchemaNotFound"
+        assert "'nothing'" in answer.json()["message"]
 
 
 def test_a_run_without_an_agent_takes_a_prompt_among_its_parameters(served: Served) -> None:

@@ -266,7 +266,7 @@ def test_a_webhook_that_cannot_be_served_is_refused(served: Served) -> None:
     bodies = [*({"url": url} for url in urls), {"url": "http://127.0.0.1/", "secret": "secret"}]
     answers = [served.client.post("/webhooks", json=body) for body in bodies]
     assert [answer.status_code for answer in answers] == [422] * len(bodies)
-    errors = [answer.json()["detail"]["error"] for answer in answers]
+    errors = [answer.json()["code"] for answer in answers]
     assert errors == ["invalid_url"] * len(urls) + ["invalid_secret"]
     assert served.client.get("/webhooks").json()["webhooks"] == []
 

@@ -75,7 +75,7 @@ class ServerReply:
     def error(self) -> str:
         """The short name of the error, such as `duplicate_runner`; empty if there is none."""
         detail = self.document.get("detail")
-        name = detail.get("error") if isinstance(detail, dict) else detail
+        name = self.document.get("code") or (detail.get("error") if isinstance(detail, dict) else detail)
         return name if isinstance(name, str) else ""
 
     @property

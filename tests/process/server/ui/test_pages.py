@@ -201,7 +201,7 @@ def test_an_error_is_a_page_for_browsers_and_json_for_others(scripted: Served) -
     refused = scripted.client.get("/ui/runs", headers={**HTML, "host": "<b>example.com"})
     assert (refused.status_code, refused.headers["content-type"]) == (403, "text/html; charset=utf-8")
     assert "&lt;b&gt;example.com" in refused.text
-    assert scripted.client.get("/ui/runs/run_0").json() == {"detail": "Run not found"}
+    assert scripted.client.get("/ui/runs/run_0").json()["code"] == "run_not_found"
     assert scripted.client.get("/").json()["pages"] == "/ui/runs"
 
 
