@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ao_runner.runs.expressions import Expression
     from ao_runner.runs.gate import Reason
 
+KINDS: Final = ("denied", "unfinished")
 EXIT_REFUSED: Final = 3
 """The exit code of a run with a result that its gate refuses. No terminal event means it."""
 MAX_REASON_CHARACTERS: Final = 400
@@ -34,26 +35,24 @@ class VerdictLost(RunnerError):
 
 
 def _kinds(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> frozenset[str]:
-    from ao_runner.runs.gate import KINDS
-
     found = frozenset(name.strip() for text in given for name in text.split(","))
     if unknown := sorted(found - set(KINDS)):
         raise click.BadParameter(f"{unknown[0]!r}; expected {' or '.join(KINDS)}, or both: {','.join(KINDS)}")
     return found
 
 
-def _expressions(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> "list[Expression]":
+def _parsed(text: str) -> "Expression":
     from ao_runner.runs.expressions import Expression, NoExpression
 
     try:
-        return [Expression.parse(text) for text in given]
+        return Expression.parse(text)
     except NoExpression as error:
         raise click.BadParameter(str(error)) from error
 
 
 gate_options: Final = together(
     click.option("--fail-on", multiple=True, metavar="denied,unfinished", callback=_kinds, help=_FAIL_ON),
-    click.option("--fail-if", multiple=True, metavar="EXPRESSION", callback=_expressions, help=_FAIL_IF),
+    click.option("--fail-if", multiple=True, metavar="EXPRESSION", type=_parsed, help=_FAIL_IF),
     # It is emptied at once, so that what an earlier run has left there is never taken for the verdict of this one.
     click.option("--verdict", type=click.File("w", "utf-8", lazy=False), metavar="FILE", help=_VERDICT),
 )

@@ -14,7 +14,6 @@ from ao_protocol.short_text import shorten_line
 from ao_runner.runs.expressions import Expression, NotEvaluated
 
 Kind: TypeAlias = Literal["denied", "unfinished", "fail_if"]
-KINDS: Final = ("denied", "unfinished")
 _CUT_OFF: Final = frozenset({"max_tokens", "max_turn_requests", "model_context_window_exceeded"})
 _MAX_CHARACTERS: Final = 300
 

@@ -1,11 +1,14 @@
 """`--fail-on`, `--fail-if` and `--verdict`: a result that must not count has an exit code of its own."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ao_runner.store.store_file import FILE_NAME
 from tests.process.runner.cli.calling import Ao
 
 ASKS = {"answers": [{"tools": [{"name": "Write", "ask": True}], "json": {"approval": "approve"}}], "repeat": True}
@@ -99,6 +102,20 @@ def test_a_call_that_an_executor_leaves_open_is_unfinished(ao: Ao) -> None:
 
     assert (called.exit_code, called.stdout) == (3, "All is well.\n")
     assert "unfinished: Task was cancelled: the run ended before the tool call did" in called.stderr
+
+
+def test_a_run_that_the_agent_has_started_and_that_waits_is_unfinished(scripted: Ao) -> None:
+    begun = scripted(*RUN, "--verdict", "verdict.json")
+    child = scripted("submit", "agent.yaml", "-p", "y", "--profile", "echo").stdout.strip()
+    with closing(sqlite3.connect(scripted.folder / "ao-home" / FILE_NAME)) as store, store:
+        # An agent starts it by the orchestrator's tools, with the session that it is in.
+        session = verdict_in(scripted.folder)["session_id"]
+        store.execute("UPDATE runs SET parent_session_id = ? WHERE run_id = ?", (session, child))
+
+    resumed = scripted("resume", session, "-p", "z", "--fail-on", "unfinished")
+
+    assert (begun.exit_code, resumed.exit_code) == (0, 3)
+    assert f"unfinished: the run {child}, which the agent has started, has not ended" in resumed.stderr
 
 
 @pytest.mark.parametrize(
