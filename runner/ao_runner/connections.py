@@ -28,6 +28,8 @@ Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 CLOSE: Final = (b"connection", b"close")
 """The header of the last answer on a connection."""
 _ADMIT: Final = "ao.admit"
+PEER: Final = "ao.peer"
+"""The key of a scope whose value is the other end of the connection, whatever address a proxy forwards."""
 MAX_HEAD_BYTES: Final = 64 * 1024
 SLOWEST_BODY: Final = 64 * 1024
 """Bytes for which a body is given another second."""
@@ -215,7 +217,7 @@ class _Connection(H11Protocol):
                 self._await_request()  # before it is sent, since then the next request may begin
             await send(message)
 
-        await self._inside({**scope, _ADMIT: self._admit}, receive_some, send_some)
+        await self._inside({**scope, _ADMIT: self._admit, PEER: scope["client"]}, receive_some, send_some)
 
     def _read_within(self, seconds: float, end: Callable[[], None] | None = None) -> None:
         """End the connection unless this is called again within that time."""

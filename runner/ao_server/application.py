@@ -19,6 +19,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.store.records import timestamp
 from ao_server.announcements import announce_ends
 from ao_server.api import (
+    action_calls,
     agent_calls,
     answers,
     batches,
@@ -123,7 +124,7 @@ def build_application(
         sessions.routes, streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes,
         limits.routes, not_served.routes, run_lists.routes, details.routes, actions.routes, exports.routes,
         oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes, editor.routes,
-        run_dialog.routes, schema_pages.routes,
+        run_dialog.routes, schema_pages.routes, action_calls.routes,
     )  # fmt: skip
     for part in app.state.parts:
         app.include_router(part)
@@ -134,7 +135,7 @@ def build_application(
     app.add_middleware(Heads)
     app.router.routes.append(mcp.route)
     handle_errors(app)
-    _document_tokens(app)
+    _complete_document(app)
     show_errors_as_pages(app)
     return app, Gate(app, policy)
 
@@ -145,25 +146,41 @@ def _operation_id(route: APIRoute) -> str:
     return f"{prefix}_{route.name}" if prefix in {"worker", "runner"} else route.name
 
 
-def _document_tokens(app: FastAPI) -> None:
-    """Describe the bearer token in the OpenAPI document. A server without tokens asks for none."""
+def _complete_document(app: FastAPI) -> None:
+    """Let the OpenAPI document tell the bearer token, and each schema of an answer by its name alone."""
     described = app.openapi
 
     @cache
-    def with_tokens() -> dict[str, Any]:
-        document = described()
-        document.setdefault("components", {})["securitySchemes"] = {"bearer": _BEARER}
-        document["security"] = [{"bearer": []}, {}]
-        for operation in (one for path in document["paths"].values() for one in path.values()):
-            for status, answer in operation["responses"].items():
-                if status >= "4":
-                    answer["content"] = {PROBLEM: next(iter(answer["content"].values()))}
-                for content in answer.get("content", {}).values():
-                    if "$ref" in (schema := content.get("schema", {})):
-                        content["schema"] = {"$ref": schema["$ref"]}  # FastAPI merges it with that of a bare object
-        return document
+    def complete() -> dict[str, Any]:
+        return _with_named_answers(_with_problems(_with_tokens(described())))
 
-    app.openapi = with_tokens  # type: ignore[method-assign]  # as FastAPI documents it
+    app.openapi = complete  # type: ignore[method-assign]  # as FastAPI documents it
+
+
+def _with_tokens(document: dict[str, Any]) -> dict[str, Any]:
+    """Describe the bearer token. A server without tokens asks for none."""
+    document.setdefault("components", {})["securitySchemes"] = {"bearer": _BEARER}
+    document["security"] = [{"bearer": []}, {}]
+    return document
+
+
+def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
+    """Describe refusals as problem documents."""
+    for operation in (one for path in document["paths"].values() for one in path.values()):
+        for status, answer in operation["responses"].items():
+            if status >= "4":
+                answer["content"] = {PROBLEM: next(iter(answer["content"].values()))}
+    return document
+
+
+def _with_named_answers(document: dict[str, Any]) -> dict[str, Any]:
+    """Leave only the reference of an answer's schema, which FastAPI merges with that of a bare object."""
+    for operation in (one for path in document["paths"].values() for one in path.values()):
+        for answer in operation["responses"].values():
+            for content in answer.get("content", {}).values():
+                if "$ref" in (schema := content.get("schema", {})):
+                    content["schema"] = {"$ref": schema["$ref"]}
+    return document
 
 
 class SignalledServer(BoundedServer):

@@ -13,23 +13,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 from urllib.parse import quote, unquote
 
 from starlette.responses import HTMLResponse, Response
 
-from ao_runner.connections import Application, Message, Receive, Send, admit, limited
+from ao_runner.connections import PEER, Application, Message, Receive, Send, admit, limited
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_folder
 from ao_runner.own_host import is_of_another_site, is_own_host
+from ao_server.header_login import HeaderLogin, HeaderRefused
 from ao_server.logins import Logins
+from ao_server.named_tokens import TOKEN_BYTES, NamedTokens
 from ao_server.problem_documents import problem_response
 from ao_server.rates import RateLimit
-
-Role = Literal["reader", "client", "worker"]
+from ao_server.who import Role, Who
+from ao_server.who import sender as current_sender
 
 COOKIE: Final = "ao_login"
-TOKEN_BYTES: Final = 32
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Of one request: a worker hands over events of up to 16 MiB."""
 MAX_OPEN_BODY_BYTES: Final = 64 * 1024
@@ -110,7 +111,22 @@ class GatePolicy:
     tokens: Mapping[Role, str] | None
     hosts: frozenset[str] | None = None
     logins: Logins | None = None
+    named: NamedTokens | None = None
+    header_login: HeaderLogin | None = None
     wrong_tokens: RateLimit = field(default_factory=lambda: RateLimit(MOST_WRONG_TOKENS, 60.0))
+
+    def who_has_token(self, given: str) -> Who | None:
+        """Return whose a token is. It is compared with all of them, in constant time. An empty one is nobody's."""
+        role = role_of_token(self.tokens or {}, given)
+        if role is not None:
+            return Who(role)
+        return self.named.who_has(given) if given and self.named is not None else None
+
+    def login_keys(self) -> dict[Who, str]:
+        """Return with what a login of each is bound to the token: it ends with that. Of a named one it is a digest."""
+        named = {} if self.named is None else self.named.current()
+        keys = {Who(role): token for role, token in (self.tokens or {}).items()}
+        return keys | {Who(token.role, name): token.sha256 for name, token in named.items()}
 
     def seconds_after_wrong_token(self, sender: str) -> float:
         """Count a wrong token, and return how long its sender has to wait; 0 if its limit is not reached."""
@@ -144,11 +160,12 @@ class Gate:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         sender = str((scope.get("client") or ("",))[0])
         try:
-            known = self._role(headers)
-            self._check_rate(f"{known} {sender}" if known else sender)
+            known = self._who(scope, headers)
+            self._check_rate(f"{known.role} {known.name} {sender}" if known else sender)
             self._check_text(scope)
             self._check_origin(scope["method"], headers)
-            scope["state"] = {**scope.get("state", {}), "role": self._admit(scope, headers, sender, known)}
+            role = self._admit(scope, headers, sender, known)
+            scope["state"] = {**scope.get("state", {}), "role": role, "who": known}
             most = MAX_BODY_BYTES if known or self._policy.tokens is None else MAX_OPEN_BODY_BYTES
             if int(headers.get("content-length") or 0) > most:  # the web server has checked that it is a number
                 raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {most} bytes")
@@ -157,7 +174,11 @@ class Gate:
             return
         if known or self._policy.tokens is None:
             admit(scope)
-        await self._inside(scope, limited(receive, most), _with_headers(send))
+        is_answered = current_sender.set(known)
+        try:
+            await self._inside(scope, limited(receive, most), _with_headers(send))
+        finally:
+            current_sender.reset(is_answered)
 
     def _check_rate(self, sender: str) -> None:
         """Count a request. Those with a token are counted by themselves, so nobody else uses up their limit."""
@@ -181,7 +202,7 @@ class Gate:
         if is_of_another_site(headers) or headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
             raise _Refused(HTTPStatus.FORBIDDEN, "another site's page must not change anything here")
 
-    def _admit(self, scope: Message, headers: Mapping[str, str], sender: str, known: Role | None) -> Role | None:
+    def _admit(self, scope: Message, headers: Mapping[str, str], sender: str, known: Who | None) -> Role | None:
         """Return the role of the sender; None if there are no tokens."""
         path, method = scope["path"], scope["method"]
         if self._policy.tokens is None or path.startswith(OPEN_PATHS):
@@ -190,19 +211,26 @@ class Gate:
             if "authorization" in headers and (seconds := self._policy.seconds_after_wrong_token(sender)):
                 raise _too_many("wrong tokens", sender, seconds)
             raise _Refused(HTTPStatus.UNAUTHORIZED, "missing or invalid token; send Authorization: Bearer TOKEN")
-        if not may(known, method, path):
-            raise _Refused(HTTPStatus.FORBIDDEN, f"role {known} must not {method} {path[:200]}")
-        return known
+        if not may(known.role, method, path):
+            raise _Refused(HTTPStatus.FORBIDDEN, f"role {known.role} must not {method} {path[:200]}")
+        return known.role
 
-    def _role(self, headers: Mapping[str, str]) -> Role | None:
-        """Return the role of a token or of a login. All tokens are compared, in constant time."""
-        tokens = self._policy.tokens or {}
+    def _who(self, scope: Message, headers: Mapping[str, str]) -> Who | None:
+        """Return who asks: by a token, else by the header of a proxy, else by the cookie of a login."""
+        policy = self._policy
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        role = role_of_token(tokens, given.strip()) if scheme.lower() == "bearer" else None
+        by_header = None
+        if policy.header_login is not None:
+            peer = scope.get(PEER) or scope.get("client") or ("",)
+            try:
+                by_header = policy.header_login.who(scope["headers"], str(peer[0]))
+            except HeaderRefused as error:
+                raise _Refused(HTTPStatus.FORBIDDEN, str(error)) from error
+        who = policy.who_has_token(given.strip()) if scheme.lower() == "bearer" else None
         cookie = login_cookie(headers.get("cookie", ""))
-        if role is None and cookie and self._policy.logins is not None:
-            return self._policy.logins.role_of(cookie, tokens)
-        return role
+        if (who := who or by_header) is None and cookie and policy.logins is not None:
+            return policy.logins.whose(cookie, policy.login_keys())
+        return who
 
 
 def login_cookie(header: str) -> str:

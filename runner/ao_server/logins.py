@@ -9,11 +9,12 @@ import time
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
+
+from ao_server.who import Who
 
 LOGIN_SECONDS: Final = 30 * 24 * 3600
 _COOKIE_BYTES: Final = 32
-Role = TypeVar("Role", bound=str)
 
 
 class Logins:
@@ -22,26 +23,26 @@ class Logins:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def begin(self, token: str) -> str:
-        """Return the cookie of a new login with a token, and forget the logins that are too old."""
+    def begin(self, key: str) -> str:
+        """Return the cookie of a new login with the key of a token, and forget the logins that are too old."""
         for path in self._folder.iterdir():
             if not _is_young(path):
                 path.unlink(missing_ok=True)
         cookie = secrets.token_urlsafe(_COOKIE_BYTES)
-        self._path(cookie, token).touch(0o600)
+        self._path(cookie, key).touch(0o600)
         return cookie
 
-    def role_of(self, cookie: str, tokens: Mapping[Role, str]) -> Role | None:
-        """Return the role of the token with which a login began; None if there is no such login."""
-        return next((role for role, token in tokens.items() if _is_young(self._path(cookie, token))), None)
+    def whose(self, cookie: str, keys: Mapping[Who, str]) -> Who | None:
+        """Return whose token it is with which a login began; None if there is no such login."""
+        return next((who for who, key in keys.items() if _is_young(self._path(cookie, key))), None)
 
-    def end(self, cookie: str, tokens: Mapping[Role, str]) -> None:
+    def end(self, cookie: str, keys: Mapping[Who, str]) -> None:
         """End a login."""
-        for token in tokens.values():
-            self._path(cookie, token).unlink(missing_ok=True)
+        for key in keys.values():
+            self._path(cookie, key).unlink(missing_ok=True)
 
-    def _path(self, cookie: str, token: str) -> Path:
-        return self._folder / hmac.new(token.encode(), cookie.encode(), sha256).hexdigest()
+    def _path(self, cookie: str, key: str) -> Path:
+        return self._folder / hmac.new(key.encode(), cookie.encode(), sha256).hexdigest()
 
 
 def _is_young(path: Path) -> bool:

@@ -13,6 +13,7 @@ from ao_runner.store.action_table import Action
 from ao_runner.store.records import timestamp
 from ao_server.gate import SAFE, is_call_of_worker
 from ao_server.store_access import StoreAccess
+from ao_server.who import name_of_sender
 
 TOGETHER_SECONDS: Final = 0.1
 """How long actions wait for others, so that many of them cost one transaction."""
@@ -96,7 +97,7 @@ class Recording:
         async def send_some(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
                 # Only the tools of MCP ask without the gate.
-                role = scope.get("state", {}).get("role", "mcp") or ""
+                role = f"{scope.get('state', {}).get('role', 'mcp') or ''} {name_of_sender()}".strip()
                 what, target = f"{scope['method']} {scope['path']}", " ".join(targets)
                 self._log.add(Action(timestamp(), role, _short(what), _short(target)))
             await send(message)

@@ -70,7 +70,7 @@ set -euo pipefail
 # What serves until it is stopped is stopped by SIGTERM once it says that it is ready.
 ao() {
     case "$*" in
-        *--until-idle* | *"--coordinator stdout"*) command ao "$@" ;;
+        "serve token"* | *--until-idle* | *"--coordinator stdout"*) command ao "$@" ;;
         worker* | serve*) serve "$@" ;;
         *) command ao "$@" ;;
     esac

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
+from click.core import ParameterSource
 
 from ao_runner.cli.options import (
     ORDERED_EXIT_CODE,
@@ -23,6 +24,7 @@ from ao_runner.cli.options import (
     store_option,
 )
 from ao_runner.cli.printing import echo
+from ao_runner.cli.serve_tokens import token_command
 from ao_runner.durations import FORMS
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_folder
@@ -32,7 +34,9 @@ from ao_runner.runs.run_request import on_signals
 from ao_runner.store.opening import StorePlace
 
 if TYPE_CHECKING:
-    from ao_server.gate import GatePolicy, Role
+    from ao_server.gate import GatePolicy
+    from ao_server.header_login import HeaderLogin
+    from ao_server.who import Role
 
 DEFAULT_PORT: Final = 8765
 GRACEFUL_SECONDS: Final = 5
@@ -51,6 +55,8 @@ class ServeArguments(TypedDict):
     max_connections: int
     head_seconds: float
     body_seconds: float
+    login_header: str | None
+    login_role: "Role"
     private_webhooks: bool
     concurrency: int
     profiles: tuple[str, ...]
@@ -60,8 +66,9 @@ class ServeArguments(TypedDict):
     store: str
 
 
-@click.command(
+@click.group(
     "serve",
+    invoke_without_command=True,
     epilog=examples(
         "ao serve",
         "ao serve --model-script answers.yaml",
@@ -84,6 +91,14 @@ class ServeArguments(TypedDict):
 @click.option(
     "--proxy", "proxies", type=ipaddress.ip_network, multiple=True, metavar="ADDRESS|NETWORK",
     help="Believe X-Forwarded-For and X-Forwarded-Proto of a proxy with this address. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--login-header", metavar="NAME",
+    help="Header in which a --proxy tells the name of the person whom it has logged in. Demands a token of others.",
+)  # fmt: skip
+@click.option(
+    "--login-role", type=click.Choice(["reader", "client"]), default="reader", show_default=True,
+    help="Role of those who are logged in by --login-header.",
 )  # fmt: skip
 @click.option(
     "--max-connections", type=click.IntRange(1), default=2000, show_default=True,
@@ -121,13 +136,20 @@ class ServeArguments(TypedDict):
 @model_script_option
 @home_option
 @store_option
-def serve_command(**given: Unpack[ServeArguments]) -> None:
+@click.pass_context
+def serve_command(ctx: click.Context, **given: Unpack[ServeArguments]) -> None:
     """Serve pages, an HTTP API and an MCP server over the store, and perform its runs.
 
     Open the printed address in a browser. On a loopback address everybody on this machine may use it, unless --token
     is given. On others a token is demanded: the first start makes one for each role, worker, client and reader.
     """
-    asyncio.run(_serve(given))
+    if ctx.invoked_subcommand is None:
+        asyncio.run(_serve(given))
+    elif any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ctx.params):
+        raise click.UsageError("options before `token` are those of the server; write --home behind `token add`")
+
+
+serve_command.add_command(token_command)
 
 
 class _AddressRefused(RunnerError):
@@ -142,8 +164,10 @@ async def _serve(given: ServeArguments) -> None:
     from ao_server.store_access import StoreAccess
     from ao_server.submission import ServerSettings
 
-    if not is_loopback(given["host"]) and given["with_token"] is False:
+    if given["with_token"] is False and not is_loopback(given["host"]):
         raise click.UsageError("--no-token is for loopback addresses only; omit it, or omit --host")
+    if given["with_token"] is False and given["login_header"]:
+        raise click.UsageError("--no-token lets in everybody without a login; omit it, or omit --login-header")
     listener = _listener(given["host"], given["port"])
     port = listener.getsockname()[1]
     policy = _gate_policy(given, port)
@@ -174,12 +198,32 @@ def _tell(sentence: str) -> None:
 def _gate_policy(given: ServeArguments, port: int) -> "GatePolicy":
     from ao_server.gate import GatePolicy, tokens_of
     from ao_server.logins import Logins
+    from ao_server.named_tokens import NamedTokens
 
-    if not given["with_token"] and is_loopback(given["host"]):
+    header_login = _header_login(given)
+    if not given["with_token"] and header_login is None and is_loopback(given["host"]):
         own = f"{_shown(given['host'])}:{port}"
         return GatePolicy(None, frozenset({own, *map(str.lower, given["names"])}))
     tokens = tokens_of(given["home"])
-    return GatePolicy(tokens, None, Logins(private_folder(given["home"], "server", "logins")))
+    named = NamedTokens(given["home"])
+    named.all()  # a file that cannot be used is told now
+    logins = Logins(private_folder(given["home"], "server", "logins"))
+    return GatePolicy(tokens, None, logins, named, header_login)
+
+
+def _header_login(given: ServeArguments) -> "HeaderLogin | None":
+    from ao_server.header_login import HEADER, OTHER_USE, HeaderLogin
+
+    name = (given["login_header"] or "").lower()
+    if given["login_header"] is None:
+        return None
+    if not HEADER.fullmatch(name) or name in OTHER_USE:
+        raise click.UsageError(f"--login-header {given['login_header']}: expected a header as X-Forwarded-User")
+    if not given["proxies"]:
+        raise click.UsageError("--login-header needs --proxy ADDRESS: of anybody else the header is refused")
+    if any(one.is_loopback for one in given["proxies"]):
+        _tell(f"every user and agent of this machine can send {name} and be anybody, since --proxy names a loopback")
+    return HeaderLogin(name, given["login_role"], given["proxies"])
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -6,7 +6,7 @@ which both versions read.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias, cast
@@ -30,23 +30,20 @@ CALLER: Final = "ao.caller"
 """The key of the `Caller` in the ASGI scope."""
 _NAME: Final = "Agent Orchestrator"
 _PACKAGE: Final = "ao-executor-protocol"
-_TOOLS: Final[Mapping[str, Tool]] = {tool.name: tool for tool in TOOLS}
-_A_LIST: Final[JsonObject] = {
-    "properties": {
-        "result": {"items": {"additionalProperties": True, "type": "object"}, "title": "Result", "type": "array"}
-    },
-    "required": ["result"],
-    "type": "object",
-}
+_INSTRUCTIONS: Final = (
+    "Start agents with start_agent_session; list_agent_blueprints tells which there are, and what each takes. "
+    "What fails has isError and says why."
+)
 
 
 @asynccontextmanager
-async def over_http(client: CoordinatorClient) -> AsyncIterator[Application]:
-    """Yield the ASGI application of the tools. It expects the caller of each request as `scope[CALLER]`."""
+async def over_http(client: CoordinatorClient, tools: Sequence[Tool]) -> AsyncIterator[Application]:
+    """Yield the ASGI application of tools. It expects the caller of each request as `scope[CALLER]`."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+    server = _server(client, tools, lambda request: request.scope[CALLER])
     # Stateless: a process may continue after its turn, and an MCP session would not.
-    manager = StreamableHTTPSessionManager(_server(client, lambda request: request.scope[CALLER]), stateless=True)
+    manager = StreamableHTTPSessionManager(server, stateless=True)
     async with manager.run():
         yield cast(Application, manager.handle_request)  # its ASGI types are equivalent
 
@@ -55,7 +52,7 @@ async def over_stdio(client: CoordinatorClient) -> None:
     """Serve a client without a session on stdin and stdout until stdin ends."""
     from mcp.server.stdio import stdio_server
 
-    server = _server(client, lambda _: caller_from({}, None))
+    server = _server(client, TOOLS, lambda _: caller_from({}, None))
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
 
@@ -84,15 +81,19 @@ def _demands(text: str) -> JsonObject:
     return demands if isinstance(demands, dict) else {}
 
 
-def _server(client: CoordinatorClient, caller_of: Callable[[Any], Caller]) -> Any:  # noqa: ANN401  # see above
+def _server(client: CoordinatorClient, tools: Sequence[Tool], caller_of: Callable[[Any], Caller]) -> Any:  # noqa: ANN401  # see above
     """Return the server of the SDK, for either major version. `caller_of` receives the HTTP request, if any."""
     from mcp import types
     from mcp.server.lowlevel import Server
 
-    listed = types.ListToolsResult.model_validate({"tools": [_written(tool) for tool in TOOLS]})
+    listed = types.ListToolsResult.model_validate({"tools": [_written(tool) for tool in tools]})
+    by_name = {tool.name: tool for tool in tools}
 
     async def call(request: Any, params: Any) -> types.CallToolResult:  # noqa: ANN401
-        answer = await _answer(client, caller_of(request), params.name, params.arguments or {})
+        tool = by_name.get(params.name)
+        if tool is None:
+            return types.CallToolResult.model_validate(_failed(f"Unknown tool: {params.name}"))
+        answer = await _answer(client, caller_of(request), tool, params.arguments or {})
         return types.CallToolResult.model_validate(answer)
 
     async def list_tools(*_: object) -> Any:  # noqa: ANN401
@@ -101,12 +102,13 @@ def _server(client: CoordinatorClient, caller_of: Callable[[Any], Caller]) -> An
     async def call_tool(context: Any, params: Any) -> Any:  # noqa: ANN401
         return await call(context.request, params)
 
+    about: dict[str, Any] = {"version": version(_PACKAGE), "instructions": _INSTRUCTIONS}
     if not hasattr(Server, "list_tools"):
-        return Server(_NAME, version=version(_PACKAGE), on_list_tools=list_tools, on_call_tool=call_tool)
+        return Server(_NAME, **about, on_list_tools=list_tools, on_call_tool=call_tool)
 
     # mcp 1.x, whose handlers receive the whole request and wrap their results.
     first: Any = types
-    server: Any = Server(_NAME, version=version(_PACKAGE))
+    server: Any = Server(_NAME, **about)
 
     async def call_first(asked: Any) -> Any:  # noqa: ANN401
         return first.ServerResult(await call(server.request_context.request, asked.params))
@@ -118,19 +120,16 @@ def _server(client: CoordinatorClient, caller_of: Callable[[Any], Caller]) -> An
     return server
 
 
-async def _answer(client: CoordinatorClient, caller: Caller, name: str, arguments: JsonObject) -> JsonObject:
+async def _answer(client: CoordinatorClient, caller: Caller, tool: Tool, arguments: JsonObject) -> JsonObject:
     """Return the result of `tools/call`. Each item of a list is a text, as in the existing runner.
 
     A refusal is the text `{"error": …}` with `isError`, by which clients know it as one.
     """
-    tool = _TOOLS.get(name)
-    if tool is None:
-        return _failed(f"Unknown tool: {name}")
     try:
         answer = await tool.answer(client, caller, arguments)
     except ValidationError as error:
         problems = "; ".join(str(problem) for problem in problems_of(error, arguments))
-        return _failed(f"The arguments of {name} are not valid: {problems}")
+        return _failed(f"The arguments of {tool.name} are not valid: {problems}")
     except ToolRefused as refusal:
         said: JsonObject = {"error": str(refusal), **refusal.details}
         return _failed(json.dumps(said, indent=2, ensure_ascii=False))
@@ -138,8 +137,8 @@ async def _answer(client: CoordinatorClient, caller: Caller, name: str, argument
     content: list[JsonValue] = [
         {"type": "text", "text": json.dumps(item, indent=2, ensure_ascii=False)} for item in items
     ]
-    result: JsonObject = {"content": content, "isError": False}
-    return {**result, "structuredContent": {"result": list(answer)}} if isinstance(answer, list) else result
+    structured: JsonObject = {"result": list(answer)} if isinstance(answer, list) else answer
+    return {"content": content, "structuredContent": structured, "isError": False}
 
 
 def _failed(reason: str) -> JsonObject:
@@ -147,8 +146,7 @@ def _failed(reason: str) -> JsonObject:
 
 
 def _written(tool: Tool) -> JsonObject:
-    written: JsonObject = {
+    return {
         "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema,
-        "annotations": dict(tool.hints),
+        "outputSchema": tool.output_schema, "annotations": dict(tool.hints),
     }  # fmt: skip
-    return {**written, "outputSchema": {**_A_LIST, "title": f"{tool.name}Output"}} if tool.is_list else written

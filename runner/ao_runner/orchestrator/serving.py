@@ -29,7 +29,7 @@ from ao_runner.orchestrator.mcp_sdk import (
     headers_of,
     over_http,
 )
-from ao_runner.orchestrator.tools import Caller
+from ao_runner.orchestrator.tools import AGENT_TOOLS, Caller
 from ao_runner.own_host import is_of_another_site, is_own_host
 from ao_runner.profiles import COORDINATOR_TOKEN
 
@@ -238,7 +238,11 @@ class OrchestratorServer:
             raise CannotHost(f"port {port}: {os.strerror(error.errno or 0)}") from error
         with listener:
             self._port = listener.getsockname()[1]
-            async with self._exchange, over_http(self._client) as tools, _listening(self._grants, tools, listener):
+            async with (
+                self._exchange,
+                over_http(self._client, AGENT_TOOLS) as tools,
+                _listening(self._grants, tools, listener),
+            ):
                 yield self._port
 
 

@@ -1,6 +1,7 @@
 """The tools: seven have names, arguments and results of the existing runner. This module is independent of MCP.
 
-A failure is a result `{"error": …}`, which the MCP server marks with `isError`.
+A failure is a result `{"error": …}`, which the MCP server marks with `isError`. What an argument means stands in the
+schema of the arguments, what is returned in that of the result.
 """
 
 import asyncio
@@ -9,12 +10,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from ao_protocol.wire import JsonObject
 from ao_runner.orchestrator.coordinator_client import CoordinatorClient, ToolRefused, objects_in, path_of
+from ao_runner.orchestrator.tool_results import (
+    AgentShown,
+    Answered,
+    Deleted,
+    RequestShown,
+    SchemaShown,
+    SessionResult,
+    SessionShown,
+    SessionStatus,
+    output_schema,
+)
 from ao_runner.runs.submission import AskedInJson
 
 MAX_PARAMETERS_CHARACTERS: Final = 100_000
@@ -31,6 +43,7 @@ _STARTS: Final[Mapping[str, JsonValue]] = {"readOnlyHint": False, "destructiveHi
 _ENDS: Final[Mapping[str, JsonValue]] = {
     "readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False,
 }  # fmt: skip
+_ANSWERS: Final[Mapping[str, JsonValue]] = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}
 _ENDED_WELL: Final = frozenset({"finished", "idle"})
 
 
@@ -61,26 +74,48 @@ class _NoArguments(BaseModel):
 
 
 class _OfSession(BaseModel):
-    session_id: str
+    session_id: str = Field(description="Id of the session.")
+
+
+class _OfSchema(BaseModel):
+    name: str = Field(description="Name of the schema.")
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    run_id: str = Field(description="Id of the run that asks.")
+    request_id: str = Field(description="Id of the request, from list_waiting_requests.")
+    option_id: str | None = Field(None, description="`id` of one of the request's options.")
+    value: JsonValue = Field(None, description="The value, if the request has a schema for one.")
 
 
 class _NewRun(AskedInJson):
     model_config = ConfigDict(extra="forbid")
 
     profile: ClassVar[None] = None  # type: ignore[misc]  # an agent may not choose who performs a run
-    parameters: dict[str, Any]
-    mode: str = Field("sync", json_schema_extra={"enum": list(MODES)})
+    parameters: dict[str, Any] = Field(
+        description="What the agent's parameters_schema asks for; "
+        '{"prompt": "..."} where it is null, and always for a session that is continued.'
+    )
+    mode: str = Field(
+        "sync",
+        json_schema_extra={"enum": list(MODES)},
+        description="sync waits for the result, for 10 minutes at most; async_poll returns at once, and you ask for "
+        "the status; async_callback returns at once, and your session is resumed with the result after you have ended "
+        "your turn.",
+    )
 
     _read_texts = model_validator(mode="before")(_read)
 
 
 class _Start(_NewRun):
-    agent_name: str | None = None
-    project_dir: str | None = None
+    agent_name: str | None = Field(None, description="Name of the agent, from list_agent_blueprints.")
+    project_dir: str | None = Field(None, description="Folder that it works in.")
 
 
 class _Resume(_NewRun):
-    session_id: str
+    session_id: str = Field(description="Id of the session.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +128,21 @@ class Tool:
     perform: Callable[[CoordinatorClient, Caller, Any], Awaitable[JsonObject | list[JsonObject]]]
     hints: Mapping[str, JsonValue]
     """The annotations of the tool (MCP, ToolAnnotations)."""
+    result: type[BaseModel]
+    """The result, or an item of it."""
     is_list: bool = False
+    is_for_people: bool = False
+    """Whether an agent in a session must not call it."""
 
     @property
     def input_schema(self) -> JsonObject:
         """The JSON Schema of the arguments."""
         return {**self.arguments.model_json_schema(), "title": f"{self.name}Arguments"}
+
+    @property
+    def output_schema(self) -> JsonObject:
+        """The JSON Schema of the structured result: of a list `{result: [...]}`."""
+        return output_schema(self.result, self.name, is_list=self.is_list)
 
     async def answer(
         self, client: CoordinatorClient, caller: Caller, arguments: JsonObject
@@ -168,11 +212,38 @@ async def _result(client: CoordinatorClient, _caller: Caller, given: _OfSession)
     return await _result_of(client, given.session_id)
 
 
+async def _list_schemas(client: CoordinatorClient, _caller: Caller, _: _NoArguments) -> list[JsonObject]:
+    return objects_in((await client.ask("GET", "/schemas")).body)
+
+
+async def _schema(client: CoordinatorClient, _caller: Caller, given: _OfSchema) -> JsonObject:
+    return (await client.ask("GET", f"/schemas/{quote(given.name, safe='')}")).document
+
+
+async def _list_waiting(client: CoordinatorClient, _caller: Caller, _: _NoArguments) -> list[JsonObject]:
+    return objects_in((await client.ask("GET", "/inputs")).document.get("inputs"))
+
+
+async def _give_answer(client: CoordinatorClient, caller: Caller, given: _Answer) -> JsonObject:
+    if caller.session_id is not None:
+        raise ToolRefused("An agent must not answer in the place of a person")
+    path = f"/runs/{quote(given.run_id, safe='')}/inputs/{quote(given.request_id, safe='')}"
+    answer = given.model_dump(include={"option_id", "value"}, exclude_none=True)
+    return (await client.ask("POST", path, answer)).document
+
+
+async def _delete(client: CoordinatorClient, caller: Caller, given: _OfSession) -> JsonObject:
+    await _check_own(client, caller, given.session_id, "deleted")
+    if not await client.delete(given.session_id):
+        raise ToolRefused(f"Session not found: {given.session_id}")
+    return {"deleted_count": 1}
+
+
 async def _delete_all(client: CoordinatorClient, caller: Caller, _: _NoArguments) -> JsonObject:
     if caller.session_id is None:
         raise ToolRefused(
             "This tool deletes the sessions that the calling session has started, and this client has no session; "
-            "delete single ones with DELETE /sessions/SESSION_ID or `ao sessions delete`"
+            "delete single ones with delete_agent_session"
         )
     deleted, kept = 0, list[JsonValue]()
     for session_id in await client.descendants(caller.session_id):
@@ -220,35 +291,18 @@ async def _result_of(client: CoordinatorClient, session_id: str) -> JsonObject:
         found = (await client.ask("GET", f"{path_of(session_id)}/result")).document
     except ToolRefused as refusal:
         raise ToolRefused(f"Failed to get result: {refusal}") from refusal
-    text = found.get("result_text") or ""
-    text = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
-    if len(text) > MAX_RESULT_CHARACTERS:
+    text = found.get("result_text")
+    text = text if text is None or isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+    if text is not None and len(text) > MAX_RESULT_CHARACTERS:
         text = f"{text[:MAX_RESULT_CHARACTERS]}\n\n[Result truncated at {MAX_RESULT_CHARACTERS} characters]"
     validation = {name: found.get(name) for name in _VALIDATION if found.get("schema_validation") is not None}
     return {"session_id": session_id, "result_text": text, "result_data": found.get("result_data"), **validation}
 
 
-_ABOUT_RUNS: Final = """\
-    mode: "sync" waits for the result, for 10 minutes at most; "async_poll" returns at once, and you ask for the status;
-        "async_callback" returns at once, and your session is resumed with the result after you have ended your turn
-    attachments: Files beside the prompt (optional), for example
-        [{"name": "invoice.pdf", "media_type": "application/pdf", "path": "/work/invoice.pdf"}]; `data` in base64
-        instead of a path
-    output_schema: JSON Schema of the answer (optional). The answer is validated, and the agent is asked again if it
-        does not match; without it, the agent's own schema applies, if it has one
-    output_schema_name: Name of a schema that the server knows, instead of output_schema (optional)
-    output_schema_options: How the schema is enforced (optional), for example {"max_retries": 2}
-    no_schema: true asks for free text, although the agent has a default schema (optional)
-    keep_rejected: false does not store answers that do not match the schema (optional)
-    timeout_seconds: The most that the run may take (optional)
-    labels: Short texts by name, by which people find the run (optional), for example {"team": "docs"}
-    metadata: Facts for the executor (optional)
-
-Returns:
-    sync: {"session_id": "...", "result_text": "...", "result_data": ...}; with a schema also "validated_output" and
-        "schema_validation": {"valid": true, "schema_name": ..., "retry_count": 0}
-    async_poll, async_callback: {"session_id": "...", "status": "pending"}
-    if it fails: {"error": "..."}, with "session_id" if the session was started"""
+_ABOUT_RUNS: Final = """
+In mode sync it returns the result: result_text, result_data and, with a schema, validated_output and schema_validation;
+else {"session_id": "...", "status": "pending"}. If it fails: {"error": "..."}, with "session_id" if the session was
+started."""
 
 TOOLS: Final = (
     Tool(
@@ -259,38 +313,43 @@ TOOLS: Final = (
         _NoArguments,
         _list_blueprints,
         _READS,
+        AgentShown,
         is_list=True,
     ),
-    Tool("list_agent_sessions", "List all agent sessions.", _NoArguments, _list_sessions, _READS, is_list=True),
+    Tool(
+        "list_agent_sessions",
+        "List all agent sessions.",
+        _NoArguments,
+        _list_sessions,
+        _READS,
+        SessionShown,
+        is_list=True,
+    ),
     Tool(
         "start_agent_session",
-        "Start a new session of an agent. It is a child of your session, if you have one.\n\nArgs:\n"
-        "    parameters: What the agent's parameters_schema asks for; "
-        '{"prompt": "..."} where it is null\n'
-        "    agent_name: Name of the agent (optional)\n"
-        f"    project_dir: Folder that it works in (optional)\n{_ABOUT_RUNS}",
+        f"Start a new session of an agent. It is a child of your session, if you have one.\n{_ABOUT_RUNS}",
         _Start,
         _start,
         _STARTS,
+        SessionResult,
     ),
     Tool(
         "resume_agent_session",
         "Continue a session with another prompt. An agent can continue the sessions that it has started, directly or "
-        "through its children. Sessions of procedural agents cannot be continued.\n\nArgs:\n"
-        "    session_id: The session\n"
-        '    parameters: Always {"prompt": "..."}, whatever the agent\'s parameters_schema is\n'
-        f"{_ABOUT_RUNS}",
+        f"through its children. Sessions of procedural agents cannot be continued.\n{_ABOUT_RUNS}",
         _Resume,
         _resume,
         _STARTS,
+        SessionResult,
     ),
     Tool(
         "stop_agent_session",
         "Stop the current run of a session. An agent can stop the sessions that it has started, directly or through "
-        'its children. Returns {"session_id": "...", "status": "..."}; the status is stopping until the run has ended.',
+        "its children. The status is stopping until the run has ended.",
         _OfSession,
         _stop,
         _ENDS,
+        SessionStatus,
     ),
     Tool(
         "get_agent_session_status",
@@ -299,6 +358,7 @@ TOOLS: Final = (
         _OfSession,
         _status,
         _READS,
+        SessionStatus,
     ),
     Tool(
         "get_agent_session_result",
@@ -307,6 +367,16 @@ TOOLS: Final = (
         _OfSession,
         _result,
         _READS,
+        SessionResult,
+    ),
+    Tool(
+        "delete_agent_session",
+        "Delete a session with its results. An agent can delete the sessions that it has started, directly or through "
+        "its children. One that is running is not deleted.",
+        _OfSession,
+        _delete,
+        _ENDS,
+        Deleted,
     ),
     Tool(
         "delete_all_agent_sessions",
@@ -315,5 +385,35 @@ TOOLS: Final = (
         _NoArguments,
         _delete_all,
         _ENDS,
+        Deleted,
+    ),
+    Tool(
+        "list_named_schemas",
+        "List the schemas that output_schema_name can name, without their contents.",
+        _NoArguments,
+        _list_schemas,
+        _READS,
+        SchemaShown,
+        is_list=True,
+    ),
+    Tool("get_named_schema", "Get a named JSON Schema.", _OfSchema, _schema, _READS, SchemaShown),
+    Tool(
+        "list_waiting_requests",
+        "List the requests of runs that wait for a person, oldest first: what each asks and how it can be answered.",
+        _NoArguments,
+        _list_waiting,
+        _READS,
+        RequestShown,
+        is_list=True,
+    ),
+    Tool(
+        "answer_waiting_request",
+        "Answer a request of a run in the name of the person who has told you what to answer. The first answer counts.",
+        _Answer,
+        _give_answer,
+        _ANSWERS,
+        Answered,
+        is_for_people=True,
     ),
 )
+AGENT_TOOLS: Final = tuple(tool for tool in TOOLS if not tool.is_for_people)

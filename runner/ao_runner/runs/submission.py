@@ -20,9 +20,13 @@ from pydantic import BaseModel, Field, ValidationError
 from ao_protocol.attachments import Attachments
 from ao_protocol.contracts import InvalidOptions, InvalidSchema, Problem, SchemaSource
 from ao_protocol.contracts.contract import (
+    MAX_RETRIES,
+    Ambiguity,
     ContractOverridden,
     Demand,
     OutputContract,
+    Strategy,
+    ValidationMode,
     default_options,
     demand_of,
     options_to_send,
@@ -47,6 +51,15 @@ from ao_runner.store.store_errors import BATCH, RowDamaged
 DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
 """The default executor for each type of agent."""
 MAX_SHOWN_CHARACTERS: Final = 200
+OPTIONS: Final[dict[str, Any]] = {
+    "max_retries": {"type": "integer", "minimum": 0, "maximum": MAX_RETRIES},
+    "extract_json": {"type": "boolean"},
+    "strict_json_only": {"type": "boolean"},
+    "validation_mode": {"type": "string", "enum": list(ValidationMode)},
+    "ambiguous": {"type": "string", "enum": list(Ambiguity)},
+    "strategy": {"type": "string", "description": f"{', '.join(Strategy)}, or one of the executor's own."},
+}
+"""The JSON Schema of each option of a contract, for those who ask in JSON. `options_from` checks what they give."""
 TERMS: Final = [one.name for one in fields(RunTerms)]
 
 
@@ -54,13 +67,15 @@ class AskedInJson(BaseModel):
     """What every door that reads JSON takes by the same names: the HTTP API, MCP, and the lines of a pipe."""
 
     profile: Name | None = Field(None, description="Profile or executor that performs the run.")
-    timeout_seconds: Duration | None = None
+    timeout_seconds: Duration | None = Field(None, description="The most that the run may take.")
     metadata: JsonObject = Field({}, description="Passed to the executor.")
     labels: dict[str, str] = Field({}, description="Short texts by name, by which runs are found.")
     attachments: Attachments = Field([], description="Files: `data` in base64, or the `path` on the worker's host.")
     output_schema: JsonObject | None = Field(None, description="JSON Schema of the answer.")
     output_schema_name: str | None = Field(None, description="A named schema, instead of output_schema.")
-    output_schema_options: JsonObject | None = Field(None, description="How the schema is enforced.")
+    output_schema_options: JsonObject | None = Field(
+        None, description="How the schema is enforced.", json_schema_extra={"properties": OPTIONS}
+    )
     no_schema: bool = Field(False, description="Ask for free text, although the agent has a default schema.")
     keep_rejected: bool = Field(True, description="Store answers that do not fit the schema.")
 

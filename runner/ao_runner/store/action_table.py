@@ -14,7 +14,7 @@ class Action:
 
     at: str
     role: str
-    """The role of the token; empty if the server demands none."""
+    """The role of the token, and after a space the name of the sender; empty if the server demands no token."""
     what: str
     """The method and the path."""
     target: str

@@ -1,7 +1,7 @@
 """Requests of runs to a person: list them, and answer one. The first answer counts."""
 
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -18,10 +18,10 @@ from ao_server.context import Context, ServerContext, reads
 from ao_server.problems import Told, refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
+from ao_server.who import answerer
 
 routes = APIRouter(tags=["Inputs"])
 RequestId = Annotated[str, Path(min_length=1, max_length=1000), Segment]
-ANSWERER: Final = "a client of ao serve"
 
 
 class NewAnswer(BaseModel):
@@ -63,15 +63,16 @@ async def answered_with(context: ServerContext, run_id: str, request_id: str, an
     Raises:
         HTTPException: There is no such request, the answer does not fit, or another one was first.
     """
+    by = answerer()
     try:
         answered = await context.access.write(
-            lambda store: give_answer(store, found_request(store, run_id, request_id), answer, ANSWERER)
+            lambda store: give_answer(store, found_request(store, run_id, request_id), answer, by)
         )
     except AnswerRefused as error:
         raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_answer", str(error)) from error
     except AnsweredBefore as error:
-        by = error.request.answered_by
-        raise refusal(HTTPStatus.CONFLICT, "not_waiting", str(error), answered_by=by) from error
+        first = error.request.answered_by
+        raise refusal(HTTPStatus.CONFLICT, "not_waiting", str(error), answered_by=first) from error
     context.access.notify()
     if answered.next_run_id is not None:
         note_targets(answered.next_run_id)

@@ -23,6 +23,8 @@ from ao_runner.orchestrator.mcp_sdk import (
     headers_of,
     over_http,
 )
+from ao_runner.orchestrator.tools import TOOLS
+from ao_server.gate import with_whole_segments
 
 PLACE: Final = "ao serve"
 _OF_JSON: Final = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -52,7 +54,7 @@ class McpEndpoint:
         for name in SDK_MODULES:
             await asyncio.to_thread(importlib.import_module, name)
         client = CoordinatorClient(_OwnApi(app), held=asyncio.Semaphore(MOST_WAITING))
-        async with over_http(client) as self._inside:
+        async with over_http(client, TOOLS) as self._inside:
             self._ready.set()
             await asyncio.Event().wait()
 
@@ -82,7 +84,10 @@ class _OwnApi:
     """The API of this server, asked without a connection."""
 
     def __init__(self, app: FastAPI) -> None:
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async def behind_gate(scope: Message, receive: Receive, send: Send) -> None:
+            await app(with_whole_segments(scope), receive, send)
+
+        transport = httpx.ASGITransport(behind_gate, raise_app_exceptions=False)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost", trust_env=False)
 
     async def ask(

@@ -75,6 +75,7 @@ def page(request: Request, template: str, status: int = 200, **values: object) -
         "theme": theme if theme in {"light", "dark"} else "",
         "can_act": can_act(request),
         "role": getattr(request.state, "role", None),
+        "who": getattr(request.state, "who", None),
         "said": unquote(request.cookies.get(SAID_COOKIE, ""))[:MOST_SAID],
     }
     answer = html(fragment(template, **shared, **values), status)

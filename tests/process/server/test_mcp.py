@@ -8,20 +8,24 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from shutil import which
 from typing import Any
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ao_runner.coordinators.http.transport import Exchange, Timing
 from ao_runner.orchestrator.coordinator_client import CoordinatorClient
-from ao_runner.orchestrator.tools import MODES
+from ao_runner.orchestrator.tools import MODES, TOOLS
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Session, timestamp
 from tests.process.runner.orchestrator.calling import client_at, told
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
+from tests.process.server.test_inputs import INPUT, runs_that_ask
 
 Connect = Callable[[str, str | None], AbstractAsyncContextManager[ClientSession]]
 
@@ -48,6 +52,14 @@ async def over_stdio(url: str, token: str | None = None) -> AsyncIterator[Client
     async with stdio_client(program) as streams, ClientSession(streams[0], streams[1]) as session:
         await session.initialize()
         yield session
+
+
+async def structured(session: ClientSession, tool: str, **arguments: Any) -> Any:
+    """Return the structured result, which the client has validated against the tool's output schema."""
+    result = await session.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    return result.structured_content.get("result", result.structured_content)
 
 
 TRANSPORTS = pytest.mark.parametrize("connect", [over_http, over_stdio])
@@ -82,6 +94,7 @@ async def test_a_client_lists_starts_and_resumes_agents_under_contracts(server: 
         assert await told(session, "get_agent_session_result", session_id=session_id) == answer
         resumed = await told(session, "resume_agent_session", session_id=session_id, parameters=HI)
         assert resumed == {"session_id": session_id, "result_text": "Yes.", "result_data": None}
+        assert answer["result_text"] is None
 
 
 @TRANSPORTS_AGAIN
@@ -120,6 +133,83 @@ async def test_what_cannot_be_started_is_told_and_queues_nothing(serve: Serve) -
     assert tools["delete_all_agent_sessions"]["annotations"]["destructive_hint"]
     assert tools["start_agent_session"]["input_schema"]["properties"]["mode"]["enum"] == list(MODES)
     assert server.client.get("/runs").json()["runs"] == []
+
+
+async def test_a_client_reads_schemas_and_answers_a_request_in_the_name_of_a_person(serve: Serve) -> None:
+    server = serve("--no-worker")
+    server.client.post("/schemas", json={"name": "grade", "schema": GRADE}).raise_for_status()
+    with runs_that_ask(server.home) as asking:
+        asking("run_1", request_id="call/1%2F")
+        async with over_http(server.url) as session:
+            (listed,) = await structured(session, "list_named_schemas")
+            assert listed["name"] == "grade"
+            assert (await structured(session, "get_named_schema", name="grade"))["schema"] == GRADE
+            (request,) = await structured(session, "list_waiting_requests")
+            assert (request["title"], request["tool_input"]) == ("May Bash <b>run</b>?", INPUT)
+            answer = {"run_id": "run_1", "request_id": request["request_id"]}
+            wrong = await session.call_tool("answer_waiting_request", {**answer, "option_id": "maybe"})
+            assert wrong.is_error
+            assert "expected one of allow, deny" in str(wrong.content)
+            assert (await structured(session, "answer_waiting_request", **answer, option_id="deny")) == {
+                "request_id": "call/1%2F", "outcome": "declined", "next_run_id": None,
+            }  # fmt: skip
+            assert await structured(session, "list_waiting_requests") == []
+            deleted = await session.call_tool("delete_agent_session", {"session_id": "ses_none"})
+            assert deleted.is_error
+
+
+async def test_every_tool_describes_its_parameters_and_its_result(serve: Serve) -> None:
+    server = serve("--no-worker")
+    async with over_http(server.url) as session:
+        tools = (await session.list_tools()).tools
+    assert {tool.name for tool in tools} == {tool.name for tool in TOOLS}
+    for tool in tools:
+        assert tool.annotations is not None
+        assert tool.output_schema is not None
+        Draft202012Validator.check_schema(tool.input_schema)
+        Draft202012Validator.check_schema(tool.output_schema)
+        assert all(one.get("description") for one in tool.input_schema["properties"].values()), tool.name
+        assert tool.output_schema["type"] == "object"
+
+
+OTHER_CLIENTS = {
+    "mcp-inspector": "the TypeScript SDK: npm install -g @modelcontextprotocol/inspector",
+    "fastmcp": "pipx install fastmcp",
+}
+
+
+def arguments_of(client: str, url: str, tool: str | None, arguments: dict[str, Any]) -> list[str]:
+    """Return the command line with which a client lists the tools, or calls one."""
+    if client == "fastmcp":
+        called = ["list", url] if tool is None else ["call", url, tool, "--input-json", json.dumps(arguments)]
+        return [*called, "--json"]
+    called = ["tools/list"] if tool is None else ["tools/call", "--tool-name", tool]
+    for name, one in arguments.items():
+        called += ["--tool-arg", f"{name}={one if isinstance(one, str) else json.dumps(one)}"]
+    return ["--cli", url, "--transport", "http", "--method", *called]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", OTHER_CLIENTS)
+def test_other_clients_than_the_official_one_use_the_tools(serve: Serve, tmp_path: Path, client: str) -> None:
+    if (program := which(client)) is None:
+        pytest.skip(f"the MCP client {client} is not on PATH; {OTHER_CLIENTS[client]}")
+    server = serve()
+    server.add_agent(REVIEWER)
+
+    def call(tool: str | None, **arguments: Any) -> dict[str, Any]:
+        argv = [program, *arguments_of(client, f"{server.url}/mcp", tool, arguments)]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=BOUND_SECONDS, cwd=tmp_path, check=False)
+        said: dict[str, Any] = json.loads(done.stdout)
+        return said
+
+    assert {tool["name"] for tool in call(None)["tools"]} == {tool.name for tool in TOOLS}
+    answer = call("start_agent_session", agent_name="reviewer", parameters=HI, output_schema=GRADE)
+    structured = answer.get("structuredContent") or answer["structured_content"]
+    assert structured["validated_output"] == {"grade": 2}
+    refused = call("start_agent_session", agent_name="nobody", parameters=HI)
+    assert refused.get("isError") or refused["is_error"]
+    assert "Agent not found: nobody" in refused["content"][0]["text"]
 
 
 @TRANSPORTS_AGAIN

@@ -46,7 +46,12 @@ ADDED: dict[str, tuple[set[str], list[str]]] = {
     "start_agent_session": (OF_A_RUN, []),
     "resume_agent_session": (OF_A_RUN, []),
     "stop_agent_session": ({"session_id"}, ["session_id"]),
+    "delete_agent_session": ({"session_id"}, ["session_id"]),
+    "list_named_schemas": (set(), []),
+    "get_named_schema": ({"name"}, ["name"]),
+    "list_waiting_requests": (set(), []),
 }
+"""An agent gets no `answer_waiting_request`: a person answers."""
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_agent_sessions", "arguments": {}}}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from ao_server.gate import COOKIE, Role, tokens_of
+from ao_server.gate import COOKIE, tokens_of
+from ao_server.who import Role
 from tests.process.server.conftest import Serve, Served
 from tests.process.server.ui.conftest import Open, add_scripted, chromium
 
