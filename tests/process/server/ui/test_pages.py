@@ -1,7 +1,9 @@
 """What pages contain and what their forms do, also without JavaScript."""
 
 import re
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -108,6 +110,52 @@ def test_a_list_has_pages(scripted: Served) -> None:
     rows = [re.findall(r'<tr id="r-(\w+)"', page) for page in (first, page_of(scripted, older))]
     assert [len(one) for one in rows] == [50, 10]
     assert len({*rows[0], *rows[1]}) == 60
+
+
+def order_of(server: Served, query: str, path: str = "/ui/runs") -> list[str]:
+    page = page_of(server, f"{path}?{query}")
+    return re.findall(r'<tr id="[rs]-(\w+)"', page)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_a_list_is_sorted_both_ways_and_keeps_its_filters(share: Serve, shared_store: str) -> None:
+    server = share(store=shared_store)
+    add_scripted(server, "reviewer", "chatting", "waiting")
+    ended = [start_scripted(server, name)["run_id"] for name in ("reviewer", "chatting")]
+    for run_id in ended:
+        server.ended(run_id)
+    open_run = start_scripted(server, "waiting")["run_id"]
+    assert order_of(server, "sort=agent") == [ended[1], ended[0], open_run]
+    assert order_of(server, "sort=-agent") == [open_run, ended[0], ended[1]]
+    assert order_of(server, "sort=-age") == [*ended, open_run]
+    assert order_of(server, "sort=-age&skip=1") == [ended[1], open_run]
+    seconds = {one["run_id"]: one["seconds"] for one in map(took, map(server.run, ended))}
+    quick, slow = sorted(ended, key=lambda run_id: seconds[run_id])
+    assert order_of(server, "sort=took") == [quick, slow, open_run]
+    assert order_of(server, "sort=-took") == [slow, quick, open_run]
+    assert order_of(server, "sort=-cost")[0] == ended[0]
+    page = page_of(server, "/ui/runs?agent=ing&sort=-cost")
+    assert 'aria-sort="descending"><a class="sort" href="/ui/runs?agent=ing&amp;sort=cost">Cost' in page
+    assert 'name="sort" value="-cost"' in page
+    assert len(order_of(server, "sort=-age", "/ui/sessions")) == 3
+
+
+def test_a_list_is_kept_under_a_name_until_it_is_removed(share: Serve, open_page: Open) -> None:
+    server = share("--no-worker")
+    page = open_page(f"{server.url}/ui/runs?status=failed&label=team%3Ddocs&sort=-cost")
+    page.get_by_label("Name of this list").fill("Dear failures")
+    page.get_by_role("button", name="Keep").click()
+    expect(page.get_by_role("status")).to_have_text("Dear failures is kept in this browser")
+    page.goto(f"{server.url}/ui/runs?status=running")
+    page.get_by_role("link", name="Dear failures").click()
+    expect(page).to_have_url(f"{server.url}/ui/runs?status=failed&label=team%3Ddocs&sort=-cost")
+    page.get_by_role("button", name="Remove Dear failures").click()
+    expect(page.get_by_role("link", name="Dear failures")).to_have_count(0)
+
+
+def took(run: dict[str, Any]) -> dict[str, Any]:
+    begin, end = (datetime.fromisoformat(run[name]) for name in ("started_at", "completed_at"))
+    return {"run_id": run["run_id"], "seconds": (end - begin).total_seconds()}
 
 
 def test_failures_need_a_person_until_they_are_run_again(scripted: Served) -> None:
