@@ -213,6 +213,8 @@ class RunState:
     agent_name: str = ""
     number: int = 0
     """Increases with each run of the store."""
+    aside: JsonObject | None = field(default=None, metadata=OBJECT)
+    """The `note` with which somebody has set the run aside, and when: `at`; None if nobody has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -172,6 +173,51 @@ def test_failures_need_a_person_until_they_are_run_again(scripted: Served) -> No
     after = page_of(scripted, "/ui/inbox")
     assert run_id not in after
     assert stuck not in after
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_a_failure_stands_once_and_comes_back_after_it_was_set_aside(share: Serve, shared_store: str) -> None:
+    server = share(store=shared_store)
+    add_scripted(server, "crashing", "stubborn")
+
+    def fail(name: str = "crashing") -> str:
+        return str(server.ended(start_scripted(server, name)["run_id"])["run_id"])
+
+    def entries() -> list[str]:
+        return re.findall(r'<tr id="i-(\w+)"', page_of(server, "/ui/inbox"))
+
+    def act(action: str, run_id: str, **more: str) -> None:
+        form = {"action": action, "run_id": run_id, **more}
+        assert server.client.post("/ui/inbox/actions", data=form).status_code == 303
+
+    fail()
+    other, seen = fail("stubborn"), fail()
+    assert set(entries()) == {seen, other}
+    link = re.findall(r'<a href="([^"]+)">2 times', page_of(server, "/ui/inbox"))[0].replace("&amp;", "&")
+    assert len(order_of(server, link.partition("?")[2])) == 2
+    fail()  # nobody has seen it, so it stays
+    act("aside", seen, note="the disk of <host 7>")
+    page = page_of(server, "/ui/inbox")
+    assert len(entries()) == 2
+    assert "set aside before, and happened again: the disk of &lt;host 7&gt;" in page
+    assert "2 times</a>" not in page
+    assert "2 times" in page.partition('id="aside"')[2]
+    act("again", other)
+    assert len(server.client.get("/runs").json()["runs"]) == 5
+    act("back", seen)
+    assert "3 times</a>" in page_of(server, "/ui/inbox")
+    assert server.client.post("/ui/inbox/actions", data={"action": "aside", "run_id": "none"}).status_code == 404
+
+
+def test_chosen_failures_are_set_aside_and_the_others_left_alone(scripted: Served) -> None:
+    failed, done = (scripted.ended(start_scripted(scripted, name)["run_id"]) for name in ("crashing", "chatting"))
+    form = {"action": "aside", "run_id": [failed["run_id"], done["run_id"]], "note": "known"}
+    answer = scripted.client.post("/ui/runs/actions", data=form)
+    said = "1 run set aside; 1 run left alone, since they have not failed"
+    assert unquote(answer.cookies["ao_said"]) == said
+    assert "set aside: known" in page_of(scripted, "/ui/runs?status=failed")
+    assert scripted.client.get("/ui/inbox/count").json()["count"] == "0"
 
 
 def test_earlier_events_follow_one_another_without_gap_or_repetition(scripted: Served) -> None:
