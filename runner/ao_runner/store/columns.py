@@ -20,6 +20,7 @@ ADDED: Final[tuple[str, ...]] = (
     "ALTER TABLE runs ADD COLUMN attachments TEXT",
     """ALTER TABLE runs ADD COLUMN batch_id TEXT;
 CREATE INDEX runs_of_batches ON runs (batch_id) WHERE batch_id IS NOT NULL""",
+    "ALTER TABLE runs ADD COLUMN aside TEXT",
 )
 """The last steps of the layouts of both engines, such as `ALTER TABLE runs ADD COLUMN note TEXT`. Never edit a step;
 append a new one. A copy and older programs leave a new column empty."""

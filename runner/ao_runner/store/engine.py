@@ -64,6 +64,8 @@ class Engine(Protocol):
     """The SQL expression whose evaluation prepares the transaction of a claim for reading the queue in its order."""
     lock_sql: ClassVar[str]
     """The SQL clause behind a query that locks its rows until the end of the transaction."""
+    seconds_sql: ClassVar[str]
+    """The SQL expression for how long a row of `runs` took, in any unit; null if it has not ended."""
     tail_sql: ClassVar[str]
     """The SQL expression for the end of the last events of a row of `runs`, heartbeats excepted."""
 

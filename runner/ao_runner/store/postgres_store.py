@@ -228,6 +228,7 @@ class PostgresStore(Store):
     claim_lock_sql: ClassVar[str] = " FOR UPDATE OF runs SKIP LOCKED"
     claim_setting_sql: ClassVar[str] = _NO_SORTS
     lock_sql: ClassVar[str] = " FOR UPDATE"
+    seconds_sql: ClassVar[str] = "ended_at::timestamptz - started_at::timestamptz"
     tail_sql: ClassVar[str] = _TAIL
 
     def __init__(self, home: Path, url: str, name: str, patience_seconds: float = PATIENCE_SECONDS) -> None:

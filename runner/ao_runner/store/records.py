@@ -15,6 +15,7 @@ from ao_runner.store.columns import COPIED, FLAG, ITEMS, NEEDED, OBJECT, OBJECT_
 LAST: Final = "last"
 """The id that refers to the session of the newest run."""
 RunStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
+SortKey = Literal["state", "agent", "profile", "cost", "took"]
 ExecutionMode = Literal["sync", "async_poll", "async_callback"]
 """Whether the session that asks for a run waits for its end, asks for its status, or is resumed at its end."""
 OPEN_STATUSES: Final[tuple[RunStatus, ...]] = ("queued", "running")
@@ -212,6 +213,8 @@ class RunState:
     agent_name: str = ""
     number: int = 0
     """Increases with each run of the store."""
+    aside: JsonObject | None = field(default=None, metadata=OBJECT)
+    """The `note` with which somebody has set the run aside, and when: `at`; None if nobody has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +227,8 @@ class RunFilter:
     """Parts of names, in any case of letters."""
     since: str | None = None
     """Only runs that were asked for at this time or later, as a timestamp."""
-    equal: Mapping[Literal["profile", "session_id", "parent_session_id", "run_id", "batch_id"], str] = field(
-        default_factory=dict
+    equal: Mapping[Literal["profile", "session_id", "parent_session_id", "run_id", "batch_id", "error_type"], str] = (
+        field(default_factory=dict)
     )
     labels: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
@@ -235,6 +238,12 @@ class RunFilter:
     limit: int = 50
     only: tuple[Literal["last", "unrepeated"], ...] = ()
     """Only the last run of each session; only runs that no other one repeats."""
+    order: SortKey | None = None
+    """What to sort the newest runs by; None for the order in which they were added, newest first."""
+    is_rising: bool = False
+    """Whether the smallest value, or the oldest run, comes first. Runs without a value come last in any case."""
+    skip: int = 0
+    """How many of the runs that fit are left out at the beginning."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What runs have cost, how many there are, and where their events begin: figures for people who look at many runs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from ao_protocol.events import UsageFigures
 from ao_runner.store.columns import Stored
 from ao_runner.store.engine import Part
-from ao_runner.store.records import Live, LiveRun, timestamp
+from ao_runner.store.records import Live, LiveRun, SortKey, timestamp
 
 NEWEST_RUNS: Final = 10_000
 """Number of newest runs that figures are about, so that an old store costs no more."""
@@ -30,6 +30,14 @@ PARTS: Final = {
     "profile": "lower(profile) LIKE ? ESCAPE '!'",
 }
 """The SQL conditions of `RunFilter.parts`."""
+SORTED: Final[Mapping[SortKey, str]] = {
+    "state": "status",
+    "agent": "(SELECT lower(agent_name) FROM sessions WHERE sessions.session_id = runs.session_id)",
+    "profile": "lower(profile)",
+    "cost": "cost_usd",
+    "took": "CASE WHEN has_begun = 1 THEN {seconds} END",
+}
+"""The SQL expressions of `RunFilter.order`."""
 OF_NEWEST: Final = f"runs.rowid > (SELECT max(rowid) FROM runs) - {NEWEST_RUNS}"  # noqa: S608  # own words
 
 

@@ -12,7 +12,7 @@ from ao_runner.store.brief_fields import brief_columns
 from ao_runner.store.columns import Stored, json_object, reading
 from ao_runner.store.engine import ConstraintBroken, Part, end_of_prefix
 from ao_runner.store.records import LAST, Run, RunFilter, RunRecord, RunState, RunStatus, Session
-from ao_runner.store.run_figures import OF_NEWEST, ONLY, PARTS, contains, part_of
+from ao_runner.store.run_figures import OF_NEWEST, ONLY, PARTS, SORTED, contains, part_of
 from ao_runner.store.session_table import SessionTable
 from ao_runner.store.store_errors import (
     BEHIND,
@@ -177,7 +177,12 @@ class RunTable(Part):
         Large parameters are brief, see `brief_fields`.
         """
         condition, values = self._condition(wanted)
-        return self.select(condition, *values, tail=f" DESC LIMIT {wanted.limit:d}")
+        direction = "ASC" if wanted.is_rising else "DESC"
+        order = f"rowid {direction}"
+        if wanted.order is not None:
+            condition += f" AND {OF_NEWEST}"
+            order = f"{SORTED[wanted.order].format(seconds=self._db.seconds_sql)} {direction} NULLS LAST, rowid DESC"
+        return self.select(condition, *values, order=f"{order} LIMIT {wanted.limit:d} OFFSET {wanted.skip:d}")
 
     def count(self, wanted: RunFilter) -> dict[RunStatus, int]:
         """Return the number of runs that fit a filter by status, of the newest runs."""
@@ -210,8 +215,10 @@ class RunTable(Part):
         values = [value for _, some in conditions for value in some]
         return condition, values
 
-    def select(self, condition: str, *values: object, tail: str = "", is_strict: bool = False) -> list[RunState]:
-        """Return the runs that fit a condition, oldest first. Unless `is_strict`, large parameters are brief.
+    def select(self, condition: str, *values: object, order: str = "rowid", is_strict: bool = False) -> list[RunState]:
+        """Return the runs that fit a condition, oldest first unless `order` says otherwise.
+
+        Unless `is_strict`, large parameters are brief.
 
         Raises:
             RowDamaged: One of them is damaged, with `is_strict`. Otherwise, damaged rows go to `damage`.
@@ -223,7 +230,7 @@ class RunTable(Part):
             "agent_name": f"coalesce((SELECT agent_name {of_session}), '')",
             "number": "rowid",
         } | ({} if is_strict else brief_columns(self._db.beginning_sql))
-        source = f"runs WHERE {condition} ORDER BY rowid{tail}"
+        source = f"runs WHERE {condition} ORDER BY {order}"
         return self._db.records(_STATE, source, values, expressions, is_strict=is_strict)
 
     def last(self, session_id: str, run_id: str | None = None) -> Run | None:

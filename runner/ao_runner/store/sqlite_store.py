@@ -208,6 +208,7 @@ class SqliteStore(StoreFile, Store):
     claim_lock_sql: ClassVar[str] = ""
     claim_setting_sql: ClassVar[str] = "NULL"
     lock_sql: ClassVar[str] = ""
+    seconds_sql: ClassVar[str] = "julianday(ended_at) - julianday(started_at)"
     tail_sql: ClassVar[str] = _TAIL
 
     host: str | None = None

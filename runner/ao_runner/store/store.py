@@ -8,6 +8,7 @@ from ao_runner.store.agent_table import AgentTable, AnswerTable
 from ao_runner.store.deliveries import DeliveryTable, WebhookTable
 from ao_runner.store.engine import Engine
 from ao_runner.store.event_table import EventTable
+from ao_runner.store.failure_table import FailureTable
 from ao_runner.store.input_table import InputTable
 from ao_runner.store.limit_table import LimitTable
 from ao_runner.store.run_figures import RunFigures
@@ -36,4 +37,5 @@ class Store(Engine):
         self.answers = AnswerTable(self)
         self.schemas = SchemaTable(self)
         self.actions = ActionTable(self)
+        self.failures = FailureTable(self)
         self.figures = RunFigures(self)

@@ -1,21 +1,20 @@
 """Which runs need a person: failures that nobody has repeated, and runs that wait in vain."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ao_protocol.errors import ErrorType
 from ao_runner.store.deliveries import GivenUp
+from ao_runner.store.failure_table import LATELY, MOST_GROUPS, FailureGroup
 from ao_runner.store.input_table import MOST_LISTED
-from ao_runner.store.records import RunFilter, RunLimit, RunState, timestamp
+from ao_runner.store.records import RunFilter, RunLimit, timestamp
 from ao_runner.store.store import Store
 from ao_server.pages.requests import RequestView
 from ao_server.pages.run_view import RunRow, rows_of
 
 MOST_RUNS: Final = 100
 MOST_ASKING: Final = 20
-LATELY: Final = timedelta(days=7)
 OF_CONTRACTS: Final = frozenset(
     {
         ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED,
@@ -29,7 +28,10 @@ OF_LOSSES: Final = frozenset({ErrorType.ATTEMPT_LOST, ErrorType.SESSION_UNAVAILA
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The runs that need a person, by what is wrong; each list has at most `MOST_RUNS`."""
+    """The runs that need a person, by what is wrong; each list has at most `MOST_RUNS`.
+
+    The same failure of one agent stands once, as its newest run.
+    """
 
     asking: Sequence[RequestView]
     waiting: Sequence[RunRow]
@@ -45,6 +47,16 @@ class Attention:
     """How many requests wait beyond those of `asking`."""
     is_cut: bool = False
     """Whether there may be more than the lists hold."""
+    aside: Sequence[RunRow] = ()
+    """The failures that were set aside."""
+
+    @property
+    def earlier(self) -> dict[tuple[str, str | None], str]:
+        """The notes of what was set aside, by agent and type of error: what has happened again bears it."""
+        return {
+            (row.state.agent_name, row.state.run.error_type): str((row.state.aside or {}).get("note", ""))
+            for row in self.aside
+        }
 
     @property
     def rows(self) -> list[RunRow]:
@@ -62,14 +74,13 @@ def attention_of(store: Store) -> Attention:
     """Return the runs that need a person: of the last seven days, if they have failed."""
     queued = rows_of(store, store.runs.search(RunFilter(statuses=("queued",), limit=MOST_RUNS)))
     since = timestamp(store.now() - LATELY)
-    wanted = RunFilter(statuses=("failed",), limit=MOST_RUNS, only=("last", "unrepeated"))
     asking = store.inputs.waiting()
     parked = {one.run_id for one in asking}
     shown = list(dict.fromkeys(one.run_id for one in asking[:MOST_ASKING]))
     askers = {state.run.run_id: state for state in store.runs.of_ids(shown)}
-    last = store.runs.search(wanted)
-    found = [state for state in last if state.run.run_id not in parked]
-    failed = rows_of(store, [state for state in found if _ended(state) >= since])
+    failed = _failed(store, store.failures.groups(since, parked))
+    given_up = store.deliveries.given_up(since)
+    set_aside = {one.run.run_id for one in store.runs.of_ids({one.run_id for one in given_up}) if one.aside}
     of_type = {row.run_id: row.state.run.error_type for row in failed}
     return Attention(
         asking=list(map(RequestView, asking[:MOST_ASKING])),
@@ -78,12 +89,15 @@ def attention_of(store: Store) -> Attention:
         lost=[row for row in failed if of_type[row.run_id] in OF_LOSSES],
         others=[row for row in failed if of_type[row.run_id] not in OF_CONTRACTS | OF_LOSSES],
         pauses=[limit for limit in store.limits.all() if limit.kind == "pause"],
-        given_up=store.deliveries.given_up(since),
+        given_up=[one for one in given_up if one.run_id not in set_aside],
         askers=rows_of(store, [askers[one] for one in shown if one in askers]),
         more_asking=len(asking[MOST_ASKING:]),
-        is_cut=MOST_RUNS in {len(queued), len(last)} or len(asking) == MOST_LISTED,
+        aside=_failed(store, store.failures.groups(since, are_aside=True)),
+        is_cut=len(queued) == MOST_RUNS or len(failed) == MOST_GROUPS or len(asking) == MOST_LISTED,
     )
 
 
-def _ended(state: RunState) -> str:
-    return state.run.ended_at or state.run.started_at
+def _failed(store: Store, groups: Sequence[FailureGroup]) -> list[RunRow]:
+    """Return groups of failures as rows, each the newest run of its group."""
+    rows = {row.run_id: row for row in rows_of(store, store.runs.of_ids([one.newest for one in groups]))}
+    return [replace(rows[one.newest], alike=one.runs) for one in groups if one.newest in rows]

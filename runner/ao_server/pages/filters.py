@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 
 from fastapi import Depends, Request
 
-from ao_runner.store.records import RunFilter, RunStatus, timestamp
+from ao_runner.store.records import RunFilter, RunStatus, SortKey, timestamp
+from ao_runner.store.run_figures import SORTED
 from ao_runner.store.store import Store
 from ao_server.shapes import STATUSES
 
@@ -21,6 +22,15 @@ TIMES: Final = {
     "7d": ("last 7 days", timedelta(days=7)),
     "30d": ("last 30 days", timedelta(days=30)),
 }
+
+
+SORTS: Final[Mapping[str, SortKey | None]] = {
+    **{sign + key: key for key in SORTED for sign in ("", "-")},
+    "-age": None,
+}
+"""What lists can be sorted by, with a minus for the largest value first; by age they are without being told to."""
+_TEXTS: Final = ("agent", "profile", "text", "label", "batch", "error")
+_CHOICES: Final[Mapping[str, Collection[str]]] = {"status": STATUS_NAMES, "since": TIMES, "sort": SORTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,13 @@ class ListFilter:
     batch: str = ""
     since: str = ""
     """How long ago the runs were asked for at most, a key of `TIMES`."""
+    error: str = ""
+    """The type of the error."""
+    sort: str = ""
+    """What the list is sorted by, a key of `SORTS`; the newest run comes first if it is empty."""
     before: int | None = None
+    skip: int = 0
+    """How many rows a sorted list leaves out at its beginning."""
 
     @property
     def is_set(self) -> bool:
@@ -46,16 +62,31 @@ class ListFilter:
     @property
     def query(self) -> str:
         """The filter as the query of an address, with its question mark."""
-        given = {name: value for name, value in asdict(self).items() if value not in {"", None}}
+        given = {name: value for name, value in asdict(self).items() if value}
         return f"?{urlencode(given)}" if given else ""
 
     def with_status(self, status: str) -> Self:
         """Return the filter for runs with another status, from the newest on."""
-        return replace(self, status=status, before=None)
+        return replace(self, status=status, before=None, skip=0)
 
-    def older_than(self, number: int | None) -> Self:
-        """Return the filter for the page behind a run; None stands for the first page."""
-        return replace(self, before=number)
+    def sorted_by(self, key: str) -> Self:
+        """Return the filter for a list sorted by a column; in the other direction if it is sorted by that already."""
+        falling = f"-{key}"
+        rising = "" if key == "age" else key
+        return replace(self, sort=rising if self.sort == falling else falling, before=None, skip=0)
+
+    def direction_of(self, key: str) -> str:
+        """Return how the list is sorted by a column, as `aria-sort` has it; empty if it is not."""
+        return {key: "ascending", f"-{key}": "descending"}.get(self.sort or "age", "")
+
+    @property
+    def first_page(self) -> Self:
+        """The filter for the first page."""
+        return replace(self, before=None, skip=0)
+
+    def behind(self, number: int) -> Self:
+        """Return the filter for the page behind a run, the last one of this page."""
+        return replace(self, skip=self.skip + ROWS) if self.sort else replace(self, before=number)
 
     def of_store(self, store: Store, agents: Collection[str], *, only_last: bool = False) -> RunFilter:
         """Return the same for the store, with room for one run more than a page has.
@@ -63,29 +94,36 @@ class ListFilter:
         `agents` are the known names: one of them means that agent only, and anything else a part of names.
         """
         is_known = self.agent in agents
+        equal: dict[Any, str] = {"batch_id": self.batch, "error_type": self.error}
         parts: dict[Any, str] = {"agent_name": "" if is_known else self.agent, "profile": self.profile}
         return RunFilter(
             statuses=(STATUS_NAMES[self.status],) if self.status else (),
             agent=self.agent if is_known else None,
             parts={name: value for name, value in parts.items() if value},
             since=timestamp(store.now() - TIMES[self.since][1]) if self.since else None,
-            equal={"batch_id": self.batch} if self.batch else {},
+            equal={name: value for name, value in equal.items() if value},
             labels=dict([self.label.partition("=")[::2]]) if self.label else {},
             text=self.text or None,
             before=self.before,
             limit=ROWS + 1,
             only=(*(("last",) if only_last else ()), *(("unrepeated",) if self.batch else ())),
+            order=SORTS[self.sort] if self.sort else None,
+            is_rising=self.sort == "-age" or (self.sort != "" and not self.sort.startswith("-")),
+            skip=self.skip,
         )
 
 
 def _filter_of(request: Request) -> ListFilter:
     query = request.query_params
-    status, before = query.get("status", ""), query.get("before", "")
-    names = ("agent", "profile", "text", "label", "batch", "since")
-    agent, profile, text, label, batch, since = (query.get(name, "").strip()[:MAX_CHARACTERS] for name in names)
-    number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None
-    since = since if since in TIMES else ""
-    return ListFilter(status if status in STATUS_NAMES else "", agent, profile, text, label, batch, since, number)
+    texts = {name: query.get(name, "").strip()[:MAX_CHARACTERS] for name in _TEXTS}
+    chosen = {name: query.get(name, "") for name in _CHOICES}
+    chosen = {name: value for name, value in chosen.items() if value in _CHOICES[name]}
+    before, skip = (
+        int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0
+        for number in (query.get("before", ""), query.get("skip", ""))
+    )
+    is_sorted = "sort" in chosen
+    return ListFilter(**texts, **chosen, before=None if is_sorted else before or None, skip=skip if is_sorted else 0)
 
 
 Filter = Annotated[ListFilter, Depends(_filter_of)]

@@ -15,7 +15,7 @@ from ao_runner.store.store import Store
 from ao_server.context import Context, reads
 from ao_server.pages.attention import attention_of
 from ao_server.pages.rendering import page
-from ao_server.pages.run_view import seconds_between
+from ao_server.pages.run_view import outcomes_of, seconds_between
 from ao_server.pages.streaming import list_stream
 
 routes = APIRouter(include_in_schema=False)
@@ -41,7 +41,7 @@ class Total:
 @reads
 def inbox(store: Store, request: Request) -> Response:
     """Show the runs that need a person."""
-    return page(request, "inbox.html", attention=attention_of(store))
+    return page(request, "inbox.html", **_inbox(store))
 
 
 @routes.get("/ui/inbox/count")
@@ -58,7 +58,12 @@ async def count_inbox(request: Request, context: Context) -> JSONResponse:
 @routes.get("/ui/inbox/stream")
 async def stream_inbox(request: Request, context: Context) -> EventSourceResponse:
     """Send what needs a person whenever it changes."""
-    return list_stream(request, context, "_inbox.html", lambda store: {"attention": attention_of(store)})
+    return list_stream(request, context, "_inbox.html", _inbox)
+
+
+def _inbox(store: Store) -> dict[str, Any]:
+    attention = attention_of(store)
+    return {"attention": attention, "outcomes": outcomes_of(store, attention.rows)}
 
 
 @routes.get("/ui/actions")

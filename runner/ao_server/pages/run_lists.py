@@ -84,7 +84,7 @@ def _listed(store: Store, wanted: ListFilter, *, only_last: bool = False) -> dic
     return {
         "wanted": wanted,
         "rows": rows_of(store, states[:ROWS]),
-        "older": states[ROWS - 1].number if len(states) > ROWS else None,
+        "older": wanted.behind(states[ROWS - 1].number) if len(states) > ROWS else None,
         "agents": agents,
         "times": TIMES,
     }

@@ -33,6 +33,8 @@ class RunRow:
     waiting: WaitReason | None = None
     asks: bool = False
     """Whether a request of it waits for a person."""
+    alike: int = 1
+    """How many runs it stands for: of the same agent, with the same type of error."""
 
     @property
     def run_id(self) -> str:

@@ -95,6 +95,41 @@
     if (send) event.target.form.requestSubmit(send);
   });
 
+  // Lists that somebody keeps under a name: their addresses, in this browser only.
+  const kept = document.querySelector("[data-kept]");
+  const showKept = () => {
+    const place = `ao_kept ${kept.dataset.kept}`;
+    let lists = {};
+    try { lists = JSON.parse(localStorage.getItem(place)) || {}; } catch { /* Nothing that can be read is kept. */ }
+    const change = (text) => {
+      try { localStorage.setItem(place, JSON.stringify(lists)); say(text); } catch { say("The browser does not allow keeping it"); }
+      showKept();
+    };
+    const make = (name, text, settings) => Object.assign(document.createElement(name), { textContent: text, ...settings });
+    kept.replaceChildren(...Object.keys(lists).sort().map((name) => {
+      const one = make("span", "", { className: "badge" });
+      const link = make("a", name, { href: kept.dataset.kept + lists[name] });
+      if (lists[name] === location.search) link.setAttribute("aria-current", "true");
+      const remove = make("button", "×", { type: "button", className: "quiet", ariaLabel: `Remove ${name}` });
+      remove.addEventListener("click", () => { delete lists[name]; change(`${name} is kept no more`); });
+      one.append(link, " ", remove);
+      return one;
+    }));
+    if (location.search && !Object.values(lists).includes(location.search)) {
+      const form = make("form", "", { className: "inline" });
+      const name = make("input", "", { required: true, maxLength: 60, size: 16, placeholder: "Name of this list", ariaLabel: "Name of this list" });
+      form.append(name, " ", make("button", "Keep"));
+      form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        lists[name.value.trim()] = location.search;
+        change(`${name.value.trim()} is kept in this browser`);
+      });
+      kept.append(form);
+    }
+    kept.hidden = !kept.children.length;
+  };
+  if (kept) showKept();
+
   const live = document.getElementById("live");
   const showLive = (text, state) => {
     if (!live) return;

@@ -1,7 +1,10 @@
 """What pages contain and what their forms do, also without JavaScript."""
 
 import re
+from datetime import datetime
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -110,6 +113,52 @@ def test_a_list_has_pages(scripted: Served) -> None:
     assert len({*rows[0], *rows[1]}) == 60
 
 
+def order_of(server: Served, query: str, path: str = "/ui/runs") -> list[str]:
+    page = page_of(server, f"{path}?{query}")
+    return re.findall(r'<tr id="[rs]-(\w+)"', page)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_a_list_is_sorted_both_ways_and_keeps_its_filters(share: Serve, shared_store: str) -> None:
+    server = share(store=shared_store)
+    add_scripted(server, "reviewer", "chatting", "waiting")
+    ended = [start_scripted(server, name)["run_id"] for name in ("reviewer", "chatting")]
+    for run_id in ended:
+        server.ended(run_id)
+    open_run = start_scripted(server, "waiting")["run_id"]
+    assert order_of(server, "sort=agent") == [ended[1], ended[0], open_run]
+    assert order_of(server, "sort=-agent") == [open_run, ended[0], ended[1]]
+    assert order_of(server, "sort=-age") == [*ended, open_run]
+    assert order_of(server, "sort=-age&skip=1") == [ended[1], open_run]
+    seconds = {one["run_id"]: one["seconds"] for one in map(took, map(server.run, ended))}
+    quick, slow = sorted(ended, key=lambda run_id: seconds[run_id])
+    assert order_of(server, "sort=took") == [quick, slow, open_run]
+    assert order_of(server, "sort=-took") == [slow, quick, open_run]
+    assert order_of(server, "sort=-cost")[0] == ended[0]
+    page = page_of(server, "/ui/runs?agent=ing&sort=-cost")
+    assert 'aria-sort="descending"><a class="sort" href="/ui/runs?agent=ing&amp;sort=cost">Cost' in page
+    assert 'name="sort" value="-cost"' in page
+    assert len(order_of(server, "sort=-age", "/ui/sessions")) == 3
+
+
+def test_a_list_is_kept_under_a_name_until_it_is_removed(share: Serve, open_page: Open) -> None:
+    server = share("--no-worker")
+    page = open_page(f"{server.url}/ui/runs?status=failed&label=team%3Ddocs&sort=-cost")
+    page.get_by_label("Name of this list").fill("Dear failures")
+    page.get_by_role("button", name="Keep").click()
+    expect(page.get_by_role("status")).to_have_text("Dear failures is kept in this browser")
+    page.goto(f"{server.url}/ui/runs?status=running")
+    page.get_by_role("link", name="Dear failures").click()
+    expect(page).to_have_url(f"{server.url}/ui/runs?status=failed&label=team%3Ddocs&sort=-cost")
+    page.get_by_role("button", name="Remove Dear failures").click()
+    expect(page.get_by_role("link", name="Dear failures")).to_have_count(0)
+
+
+def took(run: dict[str, Any]) -> dict[str, Any]:
+    begin, end = (datetime.fromisoformat(run[name]) for name in ("started_at", "completed_at"))
+    return {"run_id": run["run_id"], "seconds": (end - begin).total_seconds()}
+
+
 def test_failures_need_a_person_until_they_are_run_again(scripted: Served) -> None:
     run_id = start_scripted(scripted, "stubborn")["run_id"]
     stuck = scripted.start("chatting", {"prompt": "x"}, additional_demands={"tags": ["gpu"]})["run_id"]
@@ -124,6 +173,51 @@ def test_failures_need_a_person_until_they_are_run_again(scripted: Served) -> No
     after = page_of(scripted, "/ui/inbox")
     assert run_id not in after
     assert stuck not in after
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_a_failure_stands_once_and_comes_back_after_it_was_set_aside(share: Serve, shared_store: str) -> None:
+    server = share(store=shared_store)
+    add_scripted(server, "crashing", "stubborn")
+
+    def fail(name: str = "crashing") -> str:
+        return str(server.ended(start_scripted(server, name)["run_id"])["run_id"])
+
+    def entries() -> list[str]:
+        return re.findall(r'<tr id="i-(\w+)"', page_of(server, "/ui/inbox"))
+
+    def act(action: str, run_id: str, **more: str) -> None:
+        form = {"action": action, "run_id": run_id, **more}
+        assert server.client.post("/ui/inbox/actions", data=form).status_code == 303
+
+    fail()
+    other, seen = fail("stubborn"), fail()
+    assert set(entries()) == {seen, other}
+    link = re.findall(r'<a href="([^"]+)">2 times', page_of(server, "/ui/inbox"))[0].replace("&amp;", "&")
+    assert len(order_of(server, link.partition("?")[2])) == 2
+    fail()  # nobody has seen it, so it stays
+    act("aside", seen, note="the disk of <host 7>")
+    page = page_of(server, "/ui/inbox")
+    assert len(entries()) == 2
+    assert "set aside before, and happened again: the disk of &lt;host 7&gt;" in page
+    assert "2 times</a>" not in page
+    assert "2 times" in page.partition('id="aside"')[2]
+    act("again", other)
+    assert len(server.client.get("/runs").json()["runs"]) == 5
+    act("back", seen)
+    assert "3 times</a>" in page_of(server, "/ui/inbox")
+    assert server.client.post("/ui/inbox/actions", data={"action": "aside", "run_id": "none"}).status_code == 404
+
+
+def test_chosen_failures_are_set_aside_and_the_others_left_alone(scripted: Served) -> None:
+    failed, done = (scripted.ended(start_scripted(scripted, name)["run_id"]) for name in ("crashing", "chatting"))
+    form = {"action": "aside", "run_id": [failed["run_id"], done["run_id"]], "note": "known"}
+    answer = scripted.client.post("/ui/runs/actions", data=form)
+    said = "1 run set aside; 1 run left alone, since they have not failed"
+    assert unquote(answer.cookies["ao_said"]) == said
+    assert "set aside: known" in page_of(scripted, "/ui/runs?status=failed")
+    assert scripted.client.get("/ui/inbox/count").json()["count"] == "0"
 
 
 def test_earlier_events_follow_one_another_without_gap_or_repetition(scripted: Served) -> None:
