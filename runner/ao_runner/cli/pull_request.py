@@ -29,8 +29,8 @@ _MINOR: Final = ("info", "low", "minor", "nit", "nitpick", "note", "notice", "p3
 LEVELS: Final = dict.fromkeys(("blocker", "critical", "error", "high", "p1"), "error") | dict.fromkeys(_MINOR, "notice")
 """The level of an annotation by the severity of a comment in lower case; that of any other is `warning`."""
 GIT_SECONDS: Final = 120.0
-MAX_OUTPUT_CHARACTERS: Final = 250_000
-"""The most of an answer in an output or a summary; the code host takes 1 MiB of each."""
+MAX_OUTPUT_CHARACTERS: Final = 100_000
+"""The most of an answer, which is ASCII, in an output or a summary. Linux takes 128 KiB in a variable."""
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&@:$])")
 _PLACE: Final = re.compile(r"(.+?):(\d+)(?::.*)?")
 

@@ -47,7 +47,8 @@ class Expression:
         """Return the value of the expression for an answer.
 
         Raises:
-            NotEvaluated: A function does not take its argument, or the expression compares what the answer lacks.
+            NotEvaluated: A function does not take its argument, or the expression compares or lists what the answer
+                lacks.
         """
         from jmespath.visitor import TreeInterpreter
 
@@ -58,6 +59,12 @@ class Expression:
                     if _NULL not in node["children"] and self.visit(side, value) is None:
                         raise NotEvaluated(f"it compares null: {_named(side)} is not in the answer")
                 return super().visit_comparator(node, value)
+
+            def visit_projection(self, node: Any, value: Any) -> Any:  # noqa: ANN401  # as in the library
+                found = super().visit_projection(node, value)
+                if found == [] and self.visit(node["children"][0], value):
+                    raise NotEvaluated(f"no item of a list has {_named(node['children'][1])}")
+                return found
 
         try:
             return Interpreter().visit(self.tree, answer)
@@ -74,4 +81,4 @@ def _functions_in(tree: Any) -> Iterator[str]:  # noqa: ANN401  # a tree of the 
 
 def _named(tree: Any) -> str:  # noqa: ANN401  # a tree of the library
     names = [child["value"] for child in [tree, *tree["children"]] if child["type"] == "field"]
-    return ".".join(names) or "one side"
+    return ".".join(names) or "a part"

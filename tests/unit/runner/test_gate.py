@@ -7,7 +7,7 @@ import pytest
 from ao_runner.runs.expressions import Expression, NoExpression
 from ao_runner.runs.gate import reasons_in, verdict_of
 
-ANSWER: Any = {"approval": "approve", "comments": [{"severity": "blocker", "file": "a.py"}], "risk": None}
+ANSWER: Any = {"approval": "approve", "comments": [{"severity": "blocker", "file": "a.py"}], "risk": None, "none": []}
 ENDED: dict[str, Any] = {"event_type": "result", "result_text": None, "result_data": ANSWER, "stop_reason": "end_turn"}
 BEGUN = {"event_type": "tool_started", "tool_call_id": "c1", "tool_name": "Bash", "tool_input": {"command": "make"}}
 SAID = {
@@ -105,6 +105,8 @@ def test_an_answer_that_was_cut_off_is_unfinished(cut: dict[str, object]) -> Non
         ("aproval == 'request_changes'", "it compares null: aproval is not in the answer"),
         ('approval == "request_changes"', "it compares null: request_changes is not in the answer"),
         ("length(comments[?sevrity=='blocker']) > `0`", "it compares null: sevrity is not in the answer"),
+        ("contains(comments[].sevrity, 'blocker')", "no item of a list has sevrity"),
+        ("contains(none[].severity, 'blocker')", None),
         ("risk > `3`", "it compares null"),
         ("length(findings) > `0`", "invalid type"),
         ("approval > `3`", "has no value"),

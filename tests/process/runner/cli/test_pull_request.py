@@ -172,7 +172,8 @@ def test_no_input_is_in_the_text_of_a_script() -> None:
     steps = [step for step in ACTION["runs"]["steps"] if "run" in step]
 
     assert [step["run"] for step in steps if "${{" in step["run"]] == []
-    taken = {text for step in steps for text in step["env"].values()} - {"${{ github.action_path }}"}
+    texts = [text for step in steps for text in (*step["env"].values(), step.get("working-directory"))]
+    taken = set(filter(None, texts)) - {"${{ github.action_path }}"}
     assert taken == {f"${{{{ inputs.{name} }}}}" for name in ACTION["inputs"]}
 
 
