@@ -53,7 +53,9 @@ def server(share: Serve) -> Served:
 
 def with_token(server: Served, role: str) -> httpx.Client:
     token = tokens_of(server.home)[role]  # type: ignore[index]  # one of its roles
-    return httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {token}"}, timeout=60, trust_env=False)
+    client = httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {token}"}, trust_env=False)
+    client.timeout, client.event_hooks = httpx.Timeout(60), server.client.event_hooks
+    return client
 
 
 @contextmanager
