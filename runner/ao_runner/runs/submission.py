@@ -20,13 +20,9 @@ from pydantic import BaseModel, Field, ValidationError
 from ao_protocol.attachments import Attachments
 from ao_protocol.contracts import InvalidOptions, InvalidSchema, Problem, SchemaSource
 from ao_protocol.contracts.contract import (
-    MAX_RETRIES,
-    Ambiguity,
     ContractOverridden,
     Demand,
     OutputContract,
-    Strategy,
-    ValidationMode,
     default_options,
     demand_of,
     options_to_send,
@@ -44,6 +40,7 @@ from ao_runner.discovery import Executor, ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Duration, InvalidProfile, ProfileNotFound, load_profile
 from ao_runner.runs.attaching import problems_of_attachments
+from ao_runner.runs.options_schema import OPTIONS
 from ao_runner.store.records import OPEN_STATUSES, Run, RunTerms, Session, check_tag, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import BATCH, RowDamaged
@@ -51,15 +48,6 @@ from ao_runner.store.store_errors import BATCH, RowDamaged
 DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
 """The default executor for each type of agent."""
 MAX_SHOWN_CHARACTERS: Final = 200
-OPTIONS: Final[dict[str, Any]] = {
-    "max_retries": {"type": "integer", "minimum": 0, "maximum": MAX_RETRIES},
-    "extract_json": {"type": "boolean"},
-    "strict_json_only": {"type": "boolean"},
-    "validation_mode": {"type": "string", "enum": list(ValidationMode)},
-    "ambiguous": {"type": "string", "enum": list(Ambiguity)},
-    "strategy": {"type": "string", "description": f"{', '.join(Strategy)}, or one of the executor's own."},
-}
-"""The JSON Schema of each option of a contract, for those who ask in JSON. `options_from` checks what they give."""
 TERMS: Final = [one.name for one in fields(RunTerms)]
 
 

@@ -170,6 +170,8 @@ async def test_every_tool_describes_its_parameters_and_its_result(serve: Serve) 
         Draft202012Validator.check_schema(tool.output_schema)
         assert all(one.get("description") for one in tool.input_schema["properties"].values()), tool.name
         assert tool.output_schema["type"] == "object"
+    (start,) = (tool.input_schema["properties"] for tool in tools if tool.name == "start_agent_session")
+    assert start["output_schema_options"]["properties"]["validation_mode"]["enum"] == ["strict", "lenient"]
 
 
 OTHER_CLIENTS = {

@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from ao_server.gate import COOKIE, tokens_of
 from ao_server.who import Role
-from tests.process.server.conftest import Serve, Served
+from tests.process.server.conftest import Serve, Served, wait_for
 from tests.process.server.ui.conftest import Open, add_scripted, chromium
 
 
@@ -99,3 +99,24 @@ def test_a_server_without_tokens_asks_for_none(share: Serve) -> None:
     server = share("--no-worker")
     assert "asks nobody for a token" in server.client.get("/login").text
     assert "set-cookie" not in server.client.post("/login", data={"token": "x"}).headers
+
+
+def test_the_name_of_one_whom_a_proxy_has_logged_in_stands_on_pages_and_breaks_none(
+    serve: Serve, open_page: Open
+) -> None:
+    chromium()
+    server = serve("--no-worker", "--proxy", "127.0.0.1", "--login-header", "X-User", "--login-role", "client")
+    name = "anna" * 50
+    server.client.headers["x-user"] = name
+    add_scripted(server, "reviewer")
+    wait_for(lambda: server.client.get("/actions").json()["actions"])
+    page = open_page("about:blank")
+    page.set_extra_http_headers({"x-user": name})
+    page.set_viewport_size({"width": 320, "height": 700})
+    for address in ("/ui/actions", "/ui/runs"):
+        page.goto(f"{server.url}{address}")
+        expect(page.get_by_role("banner")).to_contain_text(name)
+        expect(page.get_by_role("button", name="Log out")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320, address
+    page.goto(f"{server.url}/ui/actions")
+    expect(page.get_by_role("table")).to_contain_text(f"client {name}")
