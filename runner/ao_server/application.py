@@ -51,6 +51,7 @@ from ao_server.pages import (
     run_dialog,
     run_lists,
     schema_pages,
+    usage,
 )
 from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
@@ -114,7 +115,7 @@ def build_application(
         sessions.routes, streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes,
         limits.routes, not_served.routes, run_lists.routes, details.routes, actions.routes, exports.routes,
         oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes, editor.routes,
-        run_dialog.routes, schema_pages.routes,
+        run_dialog.routes, schema_pages.routes, usage.routes,
     ):  # fmt: skip
         app.include_router(part)
     serve_static_files(app)
