@@ -1,6 +1,7 @@
 """Failures in a store: alike ones stand once, and are set aside and taken back. With each engine."""
 
 from ao_protocol.events import UsageFigures
+from ao_protocol.wire import JsonObject
 from ao_runner.store.records import Run, RunFilter, Session
 from ao_runner.store.store import Store
 
@@ -8,7 +9,7 @@ TIME = "2026-01-01T00:00:00Z"
 
 
 def fail(store: Store, number: int, agent: str, error_type: str, cost: float | None = None) -> None:
-    config = {"model": "large"} if agent == "a" else {}
+    config: JsonObject = {"model": "large"} if agent == "a" else {}
     session = Session(f"ses_{number}", TIME, "x", "/bin/x", "/project", {"name": agent}, config)
     store.runs.begin(Run(f"run_{number}", f"ses_{number}", "start", {}, TIME), "owner", session)
     store.runs.end(f"run_{number}", "failed", f"2026-01-01T00:00:0{number}Z", error_type)
