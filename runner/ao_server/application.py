@@ -57,6 +57,7 @@ from ao_server.pages import (
     run_dialog,
     run_lists,
     schema_pages,
+    usage,
 )
 from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
@@ -124,7 +125,7 @@ def build_application(
         sessions.routes, streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes,
         limits.routes, not_served.routes, run_lists.routes, details.routes, actions.routes, exports.routes,
         oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes, editor.routes,
-        run_dialog.routes, schema_pages.routes, action_calls.routes,
+        run_dialog.routes, schema_pages.routes, action_calls.routes, usage.routes,
     )  # fmt: skip
     for part in app.state.parts:
         app.include_router(part)

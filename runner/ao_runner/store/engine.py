@@ -66,6 +66,8 @@ class Engine(Protocol):
     """The SQL clause behind a query that locks its rows until the end of the transaction."""
     seconds_sql: ClassVar[str]
     """The SQL expression for how long a row of `runs` took, in any unit; null if it has not ended."""
+    model_sql: ClassVar[str]
+    """The SQL expression for the `model` in the `executor_config` of a row of `sessions`; null if there is none."""
     tail_sql: ClassVar[str]
     """The SQL expression for the end of the last events of a row of `runs`, heartbeats excepted."""
 

@@ -44,19 +44,19 @@ class FailureTable(Part):
             (since, self._db.listed([*parked])),
         )
         numbers = ", ".join(str(int(number)) for *_, number in rows) or "0"
-        ids = dict(self._db.fetch(f"SELECT rowid, run_id FROM runs WHERE rowid IN ({numbers})"))  # noqa: S608  # numbers
+        found = self._db.fetch(f"SELECT rowid, run_id FROM runs WHERE rowid IN ({numbers})")  # noqa: S608  # numbers
+        ids = {number: str(run_id) for number, run_id in found}
         return [FailureGroup(agent, error, int(count), ids[number]) for agent, error, count, number in rows]
 
     def alike(self, run_id: str, since: str, *, are_aside: bool = False) -> list[str]:
         """Return the runs of the group of a run up to it, newest first: what somebody saw who saw it as the newest."""
         alike = f"SELECT {_AGENT}, {_ERROR}, runs.rowid FROM {_JOINED} WHERE run_id = ?"  # noqa: S608  # own words
-        (known,) = self._db.fetch(alike, (run_id,)) or [None]
-        if known is None:
+        if not (known := self._db.fetch(alike, (run_id,))):
             return []
         rows = self._db.fetch(
             f"SELECT run_id FROM {_FAILURES} AND {_ASIDE[are_aside]} AND {_AGENT} = ? AND {_ERROR} = ?"  # noqa: S608
             " AND runs.rowid <= ? ORDER BY runs.rowid DESC",
-            (since, *known),
+            (since, *known[0]),
         )
         return [str(found) for (found,) in rows]
 

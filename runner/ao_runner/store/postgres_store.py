@@ -229,6 +229,7 @@ class PostgresStore(Store):
     claim_setting_sql: ClassVar[str] = _NO_SORTS
     lock_sql: ClassVar[str] = " FOR UPDATE"
     seconds_sql: ClassVar[str] = "ended_at::timestamptz - started_at::timestamptz"
+    model_sql: ClassVar[str] = "executor_config::json ->> 'model'"
     tail_sql: ClassVar[str] = _TAIL
 
     def __init__(self, home: Path, url: str, name: str, patience_seconds: float = PATIENCE_SECONDS) -> None:

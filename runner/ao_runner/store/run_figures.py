@@ -71,6 +71,10 @@ class EndedRun:
     """The figures of a run that has ended. Cost and tokens are None if its executor reported none."""
 
     agent_name: str
+    profile: str | None
+    model: str | None
+    """The model that its agent or its request names."""
+    error_type: str | None
     started_at: str
     ended_at: str
     cost_usd: float | None
@@ -111,12 +115,14 @@ class RunFigures(Part):
             for run_id, cost, received, sent in rows
         }
 
-    def ended_runs(self) -> list[EndedRun]:
-        """Return the figures of the newest runs that have ended, newest first."""
+    def ended_runs(self, since: str = "") -> list[EndedRun]:
+        """Return the figures of the newest runs that have ended, since a time if one is given, newest first."""
         rows = self._db.fetch(
-            "SELECT agent_name, started_at, ended_at, cost_usd, input_tokens, output_tokens FROM runs"  # noqa: S608
+            f"SELECT agent_name, runs.profile, {self._db.model_sql}, error_type, started_at, ended_at,"  # noqa: S608  # own words
+            " cost_usd, input_tokens, output_tokens FROM runs"
             f" JOIN sessions ON sessions.session_id = runs.session_id WHERE {OF_NEWEST} AND ended_at IS NOT NULL"
-            " ORDER BY runs.rowid DESC"
+            " AND ended_at >= ? ORDER BY runs.rowid DESC",
+            (since,),
         )
         return [EndedRun(agent_name or "", *figures) for agent_name, *figures in rows]
 

@@ -209,6 +209,7 @@ class SqliteStore(StoreFile, Store):
     claim_setting_sql: ClassVar[str] = "NULL"
     lock_sql: ClassVar[str] = ""
     seconds_sql: ClassVar[str] = "julianday(ended_at) - julianday(started_at)"
+    model_sql: ClassVar[str] = "iif(json_valid(executor_config), executor_config ->> '$.model', NULL)"
     tail_sql: ClassVar[str] = _TAIL
 
     host: str | None = None

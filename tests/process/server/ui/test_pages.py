@@ -54,7 +54,7 @@ def test_pages_are_the_same_with_each_engine(share: Serve, shared_store: str) ->
     session = page_of(server, f"/ui/sessions/{runs['many']['session_id']}")
     assert child["session_id"] in session
     assert len(entries_of(session)) > 50
-    assert page_of(server, "/ui/usage").count("$0.5000") == 3
+    assert page_of(server, "/ui/usage").count("$0.5000") > 3
     for path in ("/ui/sessions", "/ui/inbox", "/ui/workers"):
         page_of(server, path)
 
@@ -285,8 +285,15 @@ def test_downloads_have_everything_as_it_was_stored(scripted: Served) -> None:
 def test_cost_is_told_by_day_and_agent(scripted: Served) -> None:
     scripted.ended(start_scripted(scripted, "reviewer")["run_id"])
     page = page_of(scripted, "/ui/usage")
-    assert page.count("$0.5000") == 3
-    assert page.count(">1,200<") == 2
+    assert page.count("$0.5000") == 5  # all, its day, agent, model and profile
+    assert page.count(">1,200<") == 4
+    assert ", reviewer: 0.5</title>" in page
+    assert '<desc id="chart-desc">One bar for each day (UTC)' in page
+    assert '<th class="num">reviewer</th>' in page
+    assert page_of(scripted, "/ui/usage?since=1h").count("$0.5000") == 5
+    assert '<a href="/ui/runs?agent=reviewer&since=1h">' in page_of(scripted, "/ui/usage?since=1h").replace(
+        "&amp;", "&"
+    )
 
 
 def test_an_error_is_a_page_for_browsers_and_json_for_others(scripted: Served) -> None:
