@@ -14,8 +14,8 @@ from ao_runner.store.run_figures import NEWEST_RUNS, EndedRun
 from ao_runner.store.store import Store
 from ao_server.context import Context, reads
 from ao_server.pages.attention import attention_of
+from ao_server.pages.calls import seconds_between
 from ao_server.pages.rendering import page
-from ao_server.pages.run_view import seconds_between
 from ao_server.pages.streaming import list_stream
 
 routes = APIRouter(include_in_schema=False)
