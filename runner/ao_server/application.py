@@ -41,6 +41,7 @@ from ao_server.older.registrations import OlderRunners
 from ao_server.pages import (
     actions,
     agent_pages,
+    compare,
     details,
     editor,
     exports,
@@ -112,9 +113,9 @@ def build_application(
     for part in (
         general, agent_calls.routes, schema_calls.routes, run_calls.routes, batches.routes, inputs.routes,
         sessions.routes, streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes,
-        limits.routes, not_served.routes, run_lists.routes, details.routes, actions.routes, exports.routes,
-        oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes, editor.routes,
-        run_dialog.routes, schema_pages.routes,
+        limits.routes, not_served.routes, run_lists.routes, compare.routes, details.routes, actions.routes,
+        exports.routes, oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes,
+        editor.routes, run_dialog.routes, schema_pages.routes,
     ):  # fmt: skip
         app.include_router(part)
     serve_static_files(app)
