@@ -94,5 +94,6 @@ def _answer(head: dict[str, Any]) -> str:
 def _difference(answers: Sequence[str]) -> list[tuple[str, str]]:
     """Return the lines of two answers that differ, and three around each, with `add`, `del`, `at` or nothing."""
     kinds = {"+": "add", "-": "del", "@": "at"}
-    lines = list(unified_diff(*(one.splitlines() for one in answers), lineterm=""))[2 : MOST_LINES + 2]
+    before, after = (one.splitlines() for one in answers)
+    lines = list(unified_diff(before, after, lineterm=""))[2 : MOST_LINES + 2]
     return [(kinds.get(line[:1], ""), line[:2_000]) for line in lines]
