@@ -50,7 +50,7 @@
       const day = at.getFullYear() === now.getFullYear() ? onDay(at) : inYear(at);
       const isToday = at.toDateString() === now.toDateString();
       const text = isAge ? (seconds < 86400 ? age(seconds) : day) : `${isToday ? "" : `${day}, `}${atClock(at)}`;
-      if (time.textContent === text) continue;
+      if (time.textContent === text && time.title) continue;
       time.textContent = text;
       time.title = `${inFull(at)}${seconds < 86400 ? `, ${age(seconds)} ago` : ""}; ${time.dateTime}`;
     }
