@@ -65,7 +65,7 @@ def test_no_page_overflows_and_axe_finds_nothing(scripted: Served, open_page: Op
     for path in fill(scripted):
         page.goto(f"{scripted.url}{path}")
         faults += [*overflows(page, path, WIDTHS), *findings(page, path)]
-    assert faults == []
+    assert not faults, "\n".join(faults)
 
 
 def test_the_pages_that_hold_long_names_fit_a_narrow_screen(scripted: Served, open_page: Open) -> None:
@@ -75,7 +75,7 @@ def test_the_pages_that_hold_long_names_fit_a_narrow_screen(scripted: Served, op
     for path in ("/ui/actions", "/ui/agents", "/ui/workers", paths[-9], paths[-1]):
         page.goto(f"{scripted.url}{path}")
         faults += overflows(page, path, (320, 720))
-    assert faults == []
+    assert not faults, "\n".join(faults)
 
 
 def test_a_first_page_has_at_most_120_kilobytes_and_later_ones_40(scripted: Served) -> None:
