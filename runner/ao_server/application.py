@@ -47,6 +47,7 @@ from ao_server.older.registrations import OlderRunners
 from ao_server.pages import (
     actions,
     agent_pages,
+    compare,
     details,
     editor,
     exports,
@@ -123,9 +124,9 @@ def build_application(
     app.state.parts = (
         general, agent_calls.routes, schema_calls.routes, run_calls.routes, batches.routes, inputs.routes,
         sessions.routes, streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes,
-        limits.routes, not_served.routes, run_lists.routes, details.routes, actions.routes, exports.routes,
-        oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes, editor.routes,
-        run_dialog.routes, schema_pages.routes, action_calls.routes, usage.routes,
+        limits.routes, not_served.routes, run_lists.routes, compare.routes, details.routes, actions.routes,
+        exports.routes, oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes,
+        editor.routes, run_dialog.routes, schema_pages.routes, action_calls.routes, usage.routes,
     )  # fmt: skip
     for part in app.state.parts:
         app.include_router(part)

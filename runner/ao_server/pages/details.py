@@ -21,13 +21,14 @@ from ao_server.api.run_calls import RunId, found_run, submitted
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.api.streams import event_stream, position_behind
 from ao_server.context import Context, reads
+from ao_server.event_log import position_from
 from ao_server.pages.errors import told, wants_html
 from ao_server.pages.family import family_of
 from ao_server.pages.rendering import can_act, fragment, page
 from ao_server.pages.requests import waiting_of
 from ao_server.pages.run_view import RunRow, head_of, rows_of
 from ao_server.pages.streaming import timeline_stream
-from ao_server.pages.timeline import pretty, window_of
+from ao_server.pages.timeline import EVENTS_OF_PAGE, Window, pretty, window_of
 from ao_server.pages.uploads import ATTACHED, read_form
 from ao_server.problems import answer_to, refusal
 from ao_server.shapes import current_status
@@ -39,10 +40,10 @@ LastEventId = Annotated[str | None, Header()]
 
 @routes.get("/ui/runs/{run_id}")
 @reads
-def show_run(store: Store, request: Request, run_id: RunId, until: str = "") -> Response:
-    """Show a run. `until` is a run and a `seq`, as 'earlier' links have it."""
+def show_run(store: Store, request: Request, run_id: RunId, until: str = "", at: str = "") -> Response:
+    """Show a run. `until` is a run and a `seq`, as 'earlier' links have it; `at` is an event that must be shown."""
     state = found_run(store, run_id)
-    window, asked = window_of(store, [state], _until(until)), pretty(dict(state.run.parameters))
+    window, asked = _window_at(store, state, until, at), pretty(dict(state.run.parameters))
     attached = without_data(state.run.attachments)
     shown: dict[str, Any] = {"window": window, "parameters": asked, "attachments": attached, "metadata": None}
     if state.run.metadata:
@@ -124,6 +125,19 @@ def _session_page(
     window = window_of(store, states, _until(until)) if states else None
     head = _head_of_session(store, found_session(store, session_id), states)
     return page(request, "session.html", status, window=window, typed=typed, wrong=wrong, **head)
+
+
+def _window_at(store: Store, state: RunState, until: str, at: str) -> Window:
+    """Return a part of the timeline of a run; the newest one that contains the event `at` if that is given."""
+    window = window_of(store, [state], _until(until), is_run_page=True)
+    try:
+        seq = position_from(at).seq
+    except ValueError:
+        return window
+    for end in (seq + EVENTS_OF_PAGE // 2, seq + 1):
+        if f'id="e{at}"' not in window.html:
+            window = window_of(store, [state], (state.run.run_id, end), is_run_page=True)
+    return window
 
 
 def _head_of_run(store: Store, state: RunState) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Templates and what each of them gets. All text is escaped, and characters that hide or reorder text are shown."""
 
+from gzip import compress
 from hashlib import sha256
 from http import HTTPStatus
 from os import PathLike, stat_result
@@ -11,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -25,6 +27,8 @@ THEME_COOKIE: Final = "ao_theme"
 SAID_COOKIE: Final = "ao_said"
 """What the last action did, for the next page."""
 MOST_SAID: Final = 300
+LEAST_COMPRESSED: Final = 1_000
+"""Bytes of an answer below which compression gains nothing."""
 NAVIGATION: Final = (
     ("/ui/runs", "Runs"),
     ("/ui/sessions", "Sessions"),
@@ -78,9 +82,20 @@ def page(request: Request, template: str, status: int = 200, **values: object) -
         "who": getattr(request.state, "who", None),
         "said": unquote(request.cookies.get(SAID_COOKIE, ""))[:MOST_SAID],
     }
-    answer = html(fragment(template, **shared, **values), status)
+    answer = smaller(request.headers.get("accept-encoding", ""), html(fragment(template, **shared, **values), status))
     if shared["said"]:
         answer.delete_cookie(SAID_COOKIE, httponly=True, samesite="lax")
+    return answer
+
+
+def smaller(accepted: str, answer: Response) -> Response:
+    """Return an answer, compressed if that is accepted: pages are mostly markup that repeats itself."""
+    if "gzip" not in accepted or len(answer.body) < LEAST_COMPRESSED:
+        return answer
+    answer.body = compress(bytes(answer.body), 6, mtime=0)
+    answer.headers["content-length"] = str(len(answer.body))
+    answer.headers["content-encoding"] = "gzip"
+    answer.headers["vary"] = ", ".join(filter(None, [answer.headers.get("vary"), "Accept-Encoding"]))
     return answer
 
 
@@ -114,7 +129,8 @@ class _SmallFiles(StaticFiles):
             answer.headers["cache-control"] = "public, max-age=31536000, immutable"
         if not isinstance(answer, FileResponse):
             return answer
-        return Response(Path(full_path).read_bytes(), answer.status_code, answer.headers)
+        accepted = Headers(scope=scope).get("accept-encoding", "")
+        return smaller(accepted, Response(Path(full_path).read_bytes(), answer.status_code, answer.headers))
 
 
 def serve_static_files(app: FastAPI) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
@@ -14,6 +13,7 @@ from ao_runner.runs.outcome import terminal_in
 from ao_runner.runs.waiting import WaitReason, reasons_to_wait
 from ao_runner.store.records import OPEN_STATUSES, RunState
 from ao_runner.store.store import Store
+from ao_server.pages.calls import seconds_between
 from ao_server.pages.rendering import templates
 from ao_server.pages.requests import RequestView
 from ao_server.pages.timeline import asked_of, cut, in_one_line, pretty
@@ -91,15 +91,12 @@ class ValueNode:
     """The number of parts that are left out."""
 
 
-def seconds_between(begin: str, end: str) -> float:
-    """Return the time between two timestamps, at least 0, since clocks step."""
-    return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds())
-
-
 def duration(seconds: float | None) -> str:
-    """Return a duration for people: `0.4 s`, `3 min 5 s`, `2 h 10 min`."""
+    """Return a duration for people: `12 ms`, `0.4 s`, `3 min 5 s`, `2 h 10 min`."""
     if seconds is None:
         return ""
+    if 0 < seconds < 0.1:
+        return f"{max(1, round(seconds * 1000))} ms"
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, hours = divmod(int(seconds), 60), divmod(int(seconds) // 60, 60)

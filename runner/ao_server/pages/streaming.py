@@ -38,7 +38,7 @@ async def timeline_stream(
     With a run, end behind its last event; otherwise go on until the server stops.
     """
     progress: object = None
-    reader = EntryReader(session_id)
+    reader = EntryReader(session_id, run_id is not None, is_live=True)
 
     def look(store: Store) -> tuple[Sequence[LoggedEvent], str, object, bool]:
         # Asked before reading: an event that comes between the two is read in the next round.

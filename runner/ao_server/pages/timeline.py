@@ -2,22 +2,21 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from typing import Final
 
 from pydantic import JsonValue
 
-from ao_protocol.events import InvalidEvent, event_from_document
-from ao_protocol.raw_events import events_of_types
+from ao_protocol.events import InvalidEvent
 from ao_protocol.short_text import Excerpt, begin_of_text, shorten, shorten_line
 from ao_runner.runs import narration
-from ao_runner.runs.narration import NOTHING, NarrationEntry, Nesting, event_for_people
+from ao_runner.runs.narration import NOTHING, WORKSPACE, NarrationEntry, Nesting, event_for_people
 from ao_runner.store.brief_fields import begin_of
 from ao_runner.store.records import Run, RunState
 from ao_runner.store.store import Store
 from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after
+from ao_server.pages.calls import Bar, axes_of, bar_of, without_repetition
 from ao_server.pages.rendering import fragment
 
 EVENTS_OF_PAGE: Final = 100
@@ -33,6 +32,7 @@ CHARACTERS_OF_LINE: Final = 160
 CHARACTERS_OF_CALL: Final = 80
 CHARACTERS_OF_POINT: Final = 300
 MOST_POINTS: Final = 20
+MOST_FILES: Final = 200
 STATES: Final = {"good": "good", "fault": "bad", "error": "bad"}
 
 
@@ -44,11 +44,44 @@ class Entry:
     run_id: str
     time: str
     told: NarrationEntry
+    end: NarrationEntry | None = None
+    """The end of the tool call that the entry begins."""
+    ended_at: str = ""
+    bar: Bar | None = None
+    """Its place on the time axis of its run."""
+    is_update: bool = False
+    """Whether a page has its begin already."""
 
     @property
     def html(self) -> str:
         """The entry as HTML."""
         return fragment("_entry.html", entry=self)
+
+    @property
+    def kind(self) -> str:
+        """What people choose it by: `message`, `tool`, `check`, or `log` for all else."""
+        return {"delta": "message", "start": "log", "end": "message"}.get(self.told.kind, self.told.kind)
+
+    @property
+    def output(self) -> tuple[str, Excerpt] | None:
+        """What a call returned: on one line, and its begin; None if the entry is not a call that has ended."""
+        if self.end is None:
+            return None
+        value = None if self.end.value is NOTHING else self.end.value
+        return in_one_line(self.end.text), pretty("" if value is None else value)
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        """The first files that the run changed in its workspace: what was done, and the path."""
+        fields = self.told.value if self.told.title == WORKSPACE else None
+        found = fields.get("files") if isinstance(fields, dict) else None
+        named = [one for one in found or () if isinstance(one, dict)] if isinstance(found, list) else []
+        return [(str(one.get("change", "")), shorten_line(str(one.get("path", "")), 300)) for one in named[:MOST_FILES]]
+
+    @property
+    def status(self) -> str:
+        """How a call ended; empty for all else."""
+        return (self.end or self.told).label
 
     @property
     def message(self) -> tuple[str, str]:
@@ -87,7 +120,7 @@ class Entry:
     @property
     def value(self) -> Excerpt | None:
         """The begin of its value; None if there is none."""
-        return None if self.told.value is NOTHING else pretty(self.told.value)
+        return None if self.told.value is NOTHING or self.files else pretty(self.told.value)
 
     @property
     def points(self) -> list[str]:
@@ -97,7 +130,7 @@ class Entry:
     @property
     def state(self) -> str:
         """`good`, `bad` or nothing."""
-        return STATES.get(self.told.severity, "")
+        return STATES.get((self.end or self.told).severity, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,29 +172,107 @@ class EntryReader:
     """Turns the events of a session into entries, which stand below the calls that they are part of."""
 
     session_id: str
+    is_run_page: bool = False
+    """Whether the page has panels for the parameters and the result of the run."""
+    is_live: bool = False
+    """Whether a page follows: the end of a call that it has then takes the place of the begin."""
     _nesting: Nesting = field(default_factory=lambda: Nesting(shown=("line", "detail")))
     _is_nested: bool = False
+    _open: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    """The calls that have not ended, by run and id."""
+    _has_looked_back: bool = False
+    _said: dict[str, str] = field(default_factory=dict)
+    """The text of the last message by run."""
 
     def read(self, store: Store, events: Sequence[LoggedEvent], states: Mapping[str, RunState]) -> list[Entry]:
         """Return the next events as entries, with the pieces of a message joined."""
         if not self._is_nested and any('"parent_tool_call_id"' in event.line for event in events):
             self._is_nested = True
             self._look_back(store, events[0])
+        if not self._is_nested and any('"parent_tool_call_id"' in event.line for event in events):
+            self._is_nested = True
+            self._look_back(store, events[0])
         told = (entry_of(event, states) for event in events)
         entries = [entry for entry in told if entry is not None]
-        if self._is_nested:
-            entries = [replace(entry, told=self._nesting.place(entry.told)) for entry in entries]
-        return with_joined_pieces(entries)
+        ends = [one for one in entries if one.told.label]
+        if ends and not self._has_looked_back:
+            begun = {(one.run_id, one.told.call) for one in entries if one.told.kind == "tool" and not one.told.label}
+            if any((one.run_id, one.told.call) not in begun | self._open.keys() for one in ends):
+                self._look_back(store, events[0])
+        return on_axes(with_joined_pieces(self._with_ends(entries)), states)
+
+    @property
+    def has_open_calls(self) -> bool:
+        """Whether a call has begun and not ended."""
+        return bool(self._open)
+
+    def with_later_ends(
+        self, entries: Sequence[Entry], later: Sequence[Entry], states: Mapping[str, RunState]
+    ) -> list[Entry]:
+        """Return the entries with the ends of their calls that are among later entries."""
+        ends: dict[EventPosition, Entry] = {}
+        for one in later:
+            begun = self._open.pop((one.run_id, one.told.call), None) if one.told.label else None
+            if begun is not None:
+                ends[begun.id] = one
+        closed = [replace(one, end=ends[one.id].told, ended_at=ends[one.id].time) if one.id in ends else one
+                  for one in entries]  # fmt: skip
+        return on_axes(closed, states)
+
+    def _with_ends(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries with the ends of calls in the entries of their begins, where these are shown."""
+        found: dict[tuple[str, str] | EventPosition, Entry] = {}
+        for one in entries:
+            entry, key = one, (one.run_id, one.told.call)
+            begun = self._open.pop(key, None) if one.told.label else None
+            is_shown = begun is not None and (self.is_live or key in found)
+            if self._is_nested:
+                # The end of a call that stands at its begin does not come between others.
+                told = replace(one.told, weight="quiet") if is_shown else one.told
+                entry = replace(one, told=self._nesting.place(told))
+            if begun is not None and is_shown:
+                found[key] = replace(begun, end=one.told, ended_at=one.time, is_update=key not in found)
+                continue
+            if begun is not None:  # its begin is on an earlier page
+                entry = replace(entry, time=begun.time, ended_at=one.time)
+            if one.told.kind == "message" and not one.told.parent:
+                self._said[one.run_id] = one.told.text
+            said = self._said.get(one.run_id, "")
+            entry = replace(entry, told=without_repetition(entry.told, said, self.is_run_page))
+            if one.told.kind == "tool" and not one.told.label:
+                found[key] = self._open[key] = entry
+            else:
+                found[one.id] = entry
+        return list(found.values())
 
     def _look_back(self, store: Store, first: LoggedEvent) -> None:
         """Find the calls that are open at an event, as far as the events before it tell."""
+        self._has_looked_back = True
         seq = max(1, first.id.seq - MOST_READ)
         begin = EventPosition(store.events.position_of(first.run_id, seq), seq - 1)
-        events = events_after(store, self.session_id, begin, first.run_id)
-        before = [event.line.encode(errors="replace") for event in takewhile(lambda event: event.id < first.id, events)]
-        for document in events_of_types(before, ("tool_started", "tool_finished")):
-            with suppress(InvalidEvent):
-                self._nesting.place(narration.entry_of(event_from_document(document).body))
+        before = takewhile(lambda event: event.id < first.id, events_after(store, self.session_id, begin, first.run_id))
+        for event in before:
+            if '"tool_started"' not in event.line and '"tool_finished"' not in event.line:
+                continue
+            entry = entry_of(event, {})
+            if entry is None or entry.told.kind != "tool":
+                continue
+            entry = replace(entry, told=self._nesting.place(entry.told))
+            if entry.told.label:
+                self._open.pop((entry.run_id, entry.told.call), None)
+            else:
+                self._open[entry.run_id, entry.told.call] = entry
+
+
+def on_axes(entries: Sequence[Entry], states: Mapping[str, RunState]) -> list[Entry]:
+    """Return the entries with their places on the time axes of their runs."""
+    axes = axes_of(states, [(one.run_id, time) for one in entries for time in (one.time, one.ended_at)])
+    placed = []
+    for one in entries:
+        is_call = one.told.kind == "tool" and not one.told.label
+        axis = axes.get(one.run_id)
+        placed.append(one if axis is None else replace(one, bar=bar_of(axis, one.time, one.ended_at, is_call)))
+    return placed
 
 
 def entry_of(event: LoggedEvent, states: Mapping[str, RunState]) -> Entry | None:
@@ -178,21 +289,24 @@ def entry_of(event: LoggedEvent, states: Mapping[str, RunState]) -> Entry | None
     return Entry(event.id, event.run_id, parsed.envelope.timestamp, told)
 
 
-def window_of(store: Store, states: Sequence[RunState], until: tuple[str, int] | None) -> Window:
+def window_of(
+    store: Store, states: Sequence[RunState], until: tuple[str, int] | None, is_run_page: bool = False
+) -> Window:
     """Return the last events of some runs of a session, or the last ones before an event of a run.
 
     Args:
         store: The store of the events.
         states: The runs, oldest first, at least one.
         until: A run and the `seq` of the first event that is not shown.
+        is_run_page: Whether the page has panels for the parameters and the result of the run.
     """
     most = EVENTS_OF_PAGE
     while True:
         run_id, seq = _begin(states, until, most)
         begins_at_first = (run_id, seq) == (states[0].run.run_id, 1)
-        found, entries = _read(
-            store, states, EventPosition(store.events.position_of(run_id, seq), max(0, seq - 1)), until, most
-        )
+        begin_at = EventPosition(store.events.position_of(run_id, seq), max(0, seq - 1))
+        reader = EntryReader(states[0].run.session_id, is_run_page)
+        found, entries = _read(store, states, begin_at, until, most, reader)
         if begins_at_first or len(entries) >= EVENTS_OF_PAGE // 2 or most >= MOST_READ:
             break
         most *= 4
@@ -204,7 +318,12 @@ def window_of(store: Store, states: Sequence[RunState], until: tuple[str, int] |
 
 
 def _read(
-    store: Store, states: Sequence[RunState], begin: EventPosition, until: tuple[str, int] | None, most: int
+    store: Store,
+    states: Sequence[RunState],
+    begin: EventPosition,
+    until: tuple[str, int] | None,
+    most: int,
+    reader: EntryReader,
 ) -> tuple[list[LoggedEvent], list[Entry]]:
     """Return the events of a window, and its entries."""
     by_id = {state.run.run_id: state for state in states}
@@ -215,13 +334,14 @@ def _read(
         events_after(store, session_id, begin, of_run),
     )
     found = list(islice(before, most))
-    entries = EntryReader(session_id).read(store, found, by_id)
+    entries = reader.read(store, found, by_id)
     incomplete = {entry.message for entry in entries if entry.told.kind == "delta"}
-    if until is not None and incomplete:
+    if until is not None and (incomplete or reader.has_open_calls):
         behind = islice(events_after(store, session_id, found[-1].id, of_run), MOST_READ)
-        later = (entry_of(event, by_id) for event in behind)
-        whole = {entry.message for entry in later if entry is not None and entry.told.kind == "message"}
+        later = [entry for event in behind if (entry := entry_of(event, by_id)) is not None]
+        whole = {entry.message for entry in later if entry.told.kind == "message"}
         entries = [entry for entry in entries if entry.told.kind != "delta" or entry.message not in whole]
+        entries = reader.with_later_ends(entries, later, by_id)
     return found, entries
 
 

@@ -34,25 +34,25 @@
     }
     return `${Math.max(0, Math.floor(seconds))} s`;
   };
-  const showAges = () => {
-    for (const time of document.querySelectorAll("time[data-ago]")) {
-      const text = age((Date.now() - Date.parse(time.dateTime)) / 1000);
-      if (time.textContent !== text) {
-        time.title = time.dateTime;
-        time.textContent = text;
-      }
-    }
-  };
-
-  // Times of a timeline in the zone of the reader; the day stands there unless it is today.
-  const showTimes = () => {
-    const today = new Date().toDateString();
-    for (const time of document.querySelectorAll(".entry time:not([title])")) {
+  // Times in the zone of the reader: ages of the last day are relative, and each time tells itself in full as its title.
+  const format = (options) => { const known = new Intl.DateTimeFormat(undefined, options); return (at) => known.format(at); };
+  const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+  const inFull = format({ year: "numeric", month: "short", day: "numeric", ...clock, timeZoneName: "short" });
+  const onDay = format({ month: "short", day: "numeric" });
+  const inYear = format({ year: "numeric", month: "short", day: "numeric" });
+  const atClock = format({ ...clock, timeZoneName: "short" });
+  const showTimes = (isAge) => {
+    const now = new Date();
+    for (const time of document.querySelectorAll(isAge ? "time[data-ago]" : "time:not([data-ago], [title])")) {
       const at = new Date(time.dateTime);
       if (isNaN(at)) continue;
-      const day = at.toDateString() === today ? "" : `${at.toLocaleDateString(undefined, { month: "short", day: "numeric" })} `;
-      time.textContent = day + at.toLocaleTimeString(undefined, { hour12: false });
-      time.title = `${at.toLocaleString(undefined, { timeZoneName: "short" })}, ${time.dateTime}`;
+      const seconds = (now - at) / 1000;
+      const day = at.getFullYear() === now.getFullYear() ? onDay(at) : inYear(at);
+      const isToday = at.toDateString() === now.toDateString();
+      const text = isAge ? (seconds < 86400 ? age(seconds) : day) : `${isToday ? "" : `${day}, `}${atClock(at)}`;
+      if (time.textContent === text && time.title) continue;
+      time.textContent = text;
+      time.title = `${inFull(at)}${seconds < 86400 ? `, ${age(seconds)} ago` : ""}; ${time.dateTime}`;
     }
   };
   document.addEventListener("change", ({ target }) => {
@@ -65,12 +65,48 @@
   });
 
   const enhance = () => {
-    showAges();
-    showTimes();
+    showTimes(true);
+    showTimes(false);
+    showAxes();
+    filter();
     for (const hidden of document.querySelectorAll("[data-copy][hidden], .all[hidden]")) hidden.hidden = false;
   };
+  // The bars of a run have one axis, which grows with it.
+  const showAxes = () => {
+    const spans = {};
+    const bars = document.querySelectorAll(".bar svg");
+    for (const { dataset: { run }, viewBox } of bars) spans[run] = Math.max(spans[run] || 1, viewBox.baseVal.width);
+    for (const bar of bars) {
+      const span = spans[bar.dataset.run];
+      if (bar.viewBox.baseVal.width !== span) bar.setAttribute("viewBox", `0 0 ${span} 10`);
+      bar.querySelector("[data-open]")?.setAttribute("x2", span);
+    }
+  };
+
+  const look = document.getElementById("look");
+  const [kinds, find] = ["kinds", "find"].map((id) => document.getElementById(id));
+  const filter = () => {
+    if (!look) return;
+    const words = find.value.toLowerCase();
+    const entries = document.querySelectorAll("#timeline > .entry");
+    let count = 0;
+    for (const entry of entries) {
+      const { kind, thinks } = entry.dataset;
+      const fits = (kinds.value === "thinks" ? thinks !== undefined : !kinds.value || kind === kinds.value)
+        && (!words || entry.textContent.toLowerCase().includes(words));
+      entry.hidden = !fits;
+      count += fits;
+    }
+    document.getElementById("found").textContent = words || kinds.value ? `${count} of ${entries.length} entries of this page` : "";
+  };
+  if (look) {
+    look.hidden = false;
+    look.addEventListener("input", filter);
+    document.getElementById("zone").textContent = `Times in ${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
+  }
+
   enhance();
-  setInterval(showAges, 1000);
+  setInterval(() => showTimes(true), 1000);
   document.addEventListener("htmx:after:swap", enhance);
 
   document.addEventListener("click", async (event) => {

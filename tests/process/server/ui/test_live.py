@@ -14,7 +14,8 @@ from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
 
 MINIATURES = Path(__file__).parents[3] / "miniatures"
-SILENT = {"heartbeat", "usage"}
+SILENT = {"heartbeat", "usage", "tool_finished"}
+"""Events without an entry of their own: the end of a call stands in the entry of its begin."""
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def test_a_page_that_loses_its_server_comes_back_without_a_doubled_entry(serve: 
         expect(page.locator("#timeline .end .who")).to_have_text("Result", timeout=60_000)
         shown = page.locator("#timeline > li").evaluate_all("entries => entries.map(entry => entry.id)")
     assert shown == told_events(second, ids["session_id"])
-    assert page.locator("#timeline .tool").count() == 80
+    assert page.locator("#timeline .tool").count() == 40
 
 
 def test_a_message_takes_the_place_of_its_pieces(scripted: Served, open_page: Open, tmp_path: Path) -> None:
@@ -177,10 +178,12 @@ def test_a_stream_that_begins_within_a_call_knows_the_call(scripted: Served, ope
     scripted.ended(run_id)
     page = open_page(f"{scripted.url}/ui/runs/{run_id}", java_script_enabled=False)
     event_id = page.locator("#timeline > li", has_text="There are three words.").get_attribute("id") or ""
+    begun = page.locator("#timeline > .tool", has_text="Check the count").first.get_attribute("id")
     stream = scripted.client.get(f"/ui/runs/{run_id}/stream", params={"after": event_id.removeprefix("e")}).text
     assert "There are three words." not in stream
     assert "level-2" in stream
-    assert "part of Task Check the count" in stream
+    assert "part of Task Count the words" in stream
+    assert f'hx-target="#{begun}"' in stream  # the end of a call that the page has
     assert "an earlier call" not in stream
 
 
