@@ -15,10 +15,10 @@ from ao_runner.store.records import timestamp
 from ao_runner.store.run_figures import NEWEST_RUNS, EndedRun
 from ao_runner.store.store import Store
 from ao_server.context import Context
+from ao_server.pages.calls import seconds_between
 from ao_server.pages.chart import Chart, chart_of
 from ao_server.pages.filters import TIMES, Filter, ListFilter
 from ao_server.pages.rendering import page
-from ao_server.pages.run_view import seconds_between
 from ao_server.pages.streaming import list_stream
 
 routes = APIRouter(include_in_schema=False)
