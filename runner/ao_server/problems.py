@@ -154,15 +154,18 @@ def handle_errors(app: FastAPI) -> None:
 
 def _tell_methods(request: Request, _error: Exception) -> Response:
     """Answer a wrong method with all methods of the path; the router tells those of one route only."""
-    methods: set[str] = set()
-    for route in (one for part in (request.app, *request.app.state.parts) for one in part.routes):
-        if isinstance(route, Route | APIRoute) and route.matches(request.scope)[0] is not Match.NONE:
-            methods |= route.methods or set()
+    routes = (one for part in (request.app, *request.app.state.parts) for one in part.routes)
+    matching = [one for one in routes if isinstance(one, Route | APIRoute) and _matches(one, request)]
+    methods = {method for one in matching if one.path == matching[0].path for method in one.methods or ()}
     if "GET" in methods and not request.scope["path"].startswith(NOT_READ_ONLY):
         methods.add("HEAD")
     status = HTTPStatus.METHOD_NOT_ALLOWED
     allow = {"Allow": ", ".join(sorted(methods))}
     return problem_response(request.scope["path"], status, status.phrase, headers=allow)
+
+
+def _matches(route: Route, request: Request) -> bool:
+    return route.matches(request.scope)[0] is not Match.NONE
 
 
 def _answer_invalid(request: Request, error: Exception) -> Response:
