@@ -69,9 +69,10 @@ def main() -> None:
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
-        (Path(home) / "home").mkdir()
+        for name in ("home", "project"):
+            (Path(home) / name).mkdir()
         browser = playwright.chromium.launch(executable_path=chromium())
-        with Served(Path(home) / "home", environ={"AO_STORE": "local"}) as server:
+        with Served(Path(home) / "home", environ={"AO_STORE": "local"}, folder=Path(home) / "project") as server:
             for name, path in prepare(server).items():
                 for width in WIDTHS:
                     page = browser.new_page(
