@@ -79,7 +79,9 @@ def main() -> None:
                         viewport={"width": width, "height": 800}, color_scheme="dark" if asked.dark else "light"
                     )
                     page.goto(f"{server.url}{path}")
-                    page.screenshot(path=asked.folder / f"page-{name}-{width}.png", full_page=width < 600)
+                    page.screenshot(
+                        path=asked.folder / f"page-{name}-{width}.png", full_page=width < 600 or name == "run"
+                    )
                     page.close()
         browser.close()
 
