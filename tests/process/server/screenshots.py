@@ -69,16 +69,19 @@ def main() -> None:
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
-        (Path(home) / "home").mkdir()
+        for name in ("home", "project"):
+            (Path(home) / name).mkdir()
         browser = playwright.chromium.launch(executable_path=chromium())
-        with Served(Path(home) / "home", environ={"AO_STORE": "local"}) as server:
+        with Served(Path(home) / "home", environ={"AO_STORE": "local"}, folder=Path(home) / "project") as server:
             for name, path in prepare(server).items():
                 for width in WIDTHS:
                     page = browser.new_page(
                         viewport={"width": width, "height": 800}, color_scheme="dark" if asked.dark else "light"
                     )
                     page.goto(f"{server.url}{path}")
-                    page.screenshot(path=asked.folder / f"page-{name}-{width}.png", full_page=width < 600)
+                    page.screenshot(
+                        path=asked.folder / f"page-{name}-{width}.png", full_page=width < 600 or name == "run"
+                    )
                     page.close()
         browser.close()
 
