@@ -132,7 +132,8 @@ def _is_day(text: str) -> bool:
         return False
 
 
-def _filter_of(request: Request) -> ListFilter:
+def filter_of(request: Request) -> ListFilter:
+    """Return the filter in the address of a request."""
     query = request.query_params
     texts = {name: query.get(name, "").strip()[:MAX_CHARACTERS] for name in _TEXTS}
     chosen = {name: query.get(name, "") for name in _CHOICES}
@@ -149,4 +150,4 @@ def _filter_of(request: Request) -> ListFilter:
     )
 
 
-Filter = Annotated[ListFilter, Depends(_filter_of)]
+Filter = Annotated[ListFilter, Depends(filter_of)]

@@ -116,6 +116,7 @@ def order_of(server: Served, query: str, path: str = "/ui/runs") -> list[str]:
     return re.findall(r'<tr id="[rs]-(\w+)"', page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_a_list_is_sorted_both_ways_and_keeps_its_filters(share: Serve, shared_store: str) -> None:
     server = share(store=shared_store)
