@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ao_protocol.events import Failure, Result
 from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS
@@ -150,6 +150,24 @@ def _answer_to(store: Store, key: str | None, digest: str) -> list[Any] | None:
     return list(runs)
 
 
+def _in_utc(time: datetime) -> datetime:
+    """Return a time in UTC; `ValueError` if that is not in the years 1 to 9999."""
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("it is not in the years 1 to 9999 of UTC") from error
+
+
+def _no_number(written: object) -> object:
+    """Return what was written; `ValueError` for a number, which Pydantic takes as seconds."""
+    if "T" not in str(written).upper():
+        raise ValueError("expected a time such as 2026-01-31T08:00:00Z")
+    return written
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_no_number), AfterValidator(_in_utc)]
+
+
 class RunQuery(BaseModel):
     """The filters of a list of runs. All have to fit."""
 
@@ -162,8 +180,8 @@ class RunQuery(BaseModel):
     label: list[Annotated[str, Field(pattern="^[^=]+=")]] = Field([], description="A label, `name=text`; repeatable.")
     text: str | None = Field(None, description="Part of the parameters, in any case.")
     error_type: str | None = None
-    since: AwareDatetime | None = Field(None, description="The earliest time at which the run was asked for.")
-    until: AwareDatetime | None = Field(None, description="The time before which the run was asked for.")
+    since: Moment | None = Field(None, description="The earliest time at which the run was asked for.")
+    until: Moment | None = Field(None, description="The time before which the run was asked for.")
     sort: SortKey | None = Field(None, description="Sort the newest 10,000 runs by it, the largest value first.")
     reverse: bool = Field(False, description="The smallest value first; without `sort`, the oldest run.")
     skip: int = Field(0, ge=0, le=2**31, description="How many runs of a sorted list are left out at its beginning.")
@@ -182,8 +200,8 @@ class RunQuery(BaseModel):
             agent=self.agent_name,
             equal={name: value for name, value in names.items() if value is not None},
             labels=dict(one.split("=", 1) for one in self.label),
-            since=None if self.since is None else timestamp(self.since.astimezone(UTC)),
-            until=None if self.until is None else timestamp(self.until.astimezone(UTC)),
+            since=None if self.since is None else timestamp(self.since),
+            until=None if self.until is None else timestamp(self.until),
             text=self.text,
             order=self.sort,
             is_rising=self.reverse,
