@@ -227,6 +227,8 @@ class RunFilter:
     """Parts of names, in any case of letters."""
     since: str | None = None
     """Only runs that were asked for at this time or later, as a timestamp."""
+    until: str | None = None
+    """Only runs that were asked for before this time, as a timestamp."""
     equal: Mapping[Literal["profile", "session_id", "parent_session_id", "run_id", "batch_id", "error_type"], str] = (
         field(default_factory=dict)
     )

@@ -202,6 +202,8 @@ class RunTable(Part):
             conditions.append(("session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)", [wanted.agent]))
         if wanted.since is not None:
             conditions.append(("coalesce(queued_at, started_at) >= ?", [wanted.since]))
+        if wanted.until is not None:
+            conditions.append(("coalesce(queued_at, started_at) < ?", [wanted.until]))
         for name, part in wanted.parts.items():
             conditions.append((PARTS[name], [part_of(part)]))
         if wanted.text is not None:

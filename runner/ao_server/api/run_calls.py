@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ao_protocol.events import Failure, Result
 from ao_protocol.framing import MAX_IDENTIFIER_CHARACTERS
@@ -21,7 +22,7 @@ from ao_runner.runs.submission import AcceptedRun, NewRun, enqueue, new_batch_id
 from ao_runner.runs.waiting import reasons_to_wait
 from ao_runner.store.brief_fields import brief, without_data
 from ao_runner.store.engine import ConstraintBroken
-from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState
+from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, SortKey, timestamp
 from ao_runner.store.store import Store
 from ao_server.api import answers
 from ao_server.api.answers import Json, Shape
@@ -150,6 +151,24 @@ def _answer_to(store: Store, key: str | None, digest: str) -> list[Any] | None:
     return list(runs)
 
 
+def _in_utc(time: datetime) -> datetime:
+    """Return a time in UTC; `ValueError` if that is not in the years 1 to 9999."""
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("it is not in the years 1 to 9999 of UTC") from error
+
+
+def _no_number(written: object) -> object:
+    """Return what was written; `ValueError` for a number, which Pydantic takes as seconds."""
+    if "T" not in str(written).upper():
+        raise ValueError("expected a time such as 2026-01-31T08:00:00Z")
+    return written
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_no_number), AfterValidator(_in_utc)]
+
+
 class RunQuery(BaseModel):
     """The filters of a list of runs. All have to fit."""
 
@@ -161,6 +180,12 @@ class RunQuery(BaseModel):
     batch_id: str | None = None
     label: list[Annotated[str, Field(pattern="^[^=]+=")]] = Field([], description="A label, `name=text`; repeatable.")
     text: str | None = Field(None, description="Part of the parameters, in any case.")
+    error_type: str | None = None
+    since: Moment | None = Field(None, description="The earliest time at which the run was asked for.")
+    until: Moment | None = Field(None, description="The time before which the run was asked for.")
+    sort: SortKey | None = Field(None, description="Sort the newest 10,000 runs by it, the largest value first.")
+    reverse: bool = Field(False, description="The smallest value first; without `sort`, the oldest run.")
+    skip: int = Field(0, ge=0, le=2**31, description="How many runs of a sorted list are left out at its beginning.")
     before: int | None = Field(None, ge=0, le=2**62, description="`next_before` of the page before.")
     limit: int = Field(100, ge=1, le=1000)
 
@@ -169,14 +194,19 @@ class RunQuery(BaseModel):
         """The same for the store."""
         names: dict[Any, str | None] = {
             "profile": self.profile, "session_id": self.session_id, "parent_session_id": self.parent_session_id,
-            "batch_id": self.batch_id,
+            "batch_id": self.batch_id, "error_type": self.error_type,
         }  # fmt: skip
         return RunFilter(
             statuses=() if self.status is None else (STORED[self.status],),
             agent=self.agent_name,
             equal={name: value for name, value in names.items() if value is not None},
             labels=dict(one.split("=", 1) for one in self.label),
+            since=None if self.since is None else timestamp(self.since),
+            until=None if self.until is None else timestamp(self.until),
             text=self.text,
+            order=self.sort,
+            is_rising=self.reverse,
+            skip=self.skip,
             before=self.before,
             limit=self.limit,
         )
@@ -184,12 +214,13 @@ class RunQuery(BaseModel):
 
 @routes.get("")
 async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> Annotated[Json, Shape(answers.RunList)]:
-    """List runs, the newest first."""
+    """List runs, the newest first unless `sort` or `reverse` says otherwise."""
 
     def search(store: Store) -> JsonObject:
         states = store.runs.search(query.filter)
         runs = map(brief, _shown(store, states))
-        more = states[-1].number if len(states) == query.limit else None
+        is_sorted = query.sort is not None or query.reverse  # such a list goes on by `skip`
+        more = states[-1].number if len(states) == query.limit and not is_sorted else None
         return {"runs": [run for run in runs if query.status in {None, run["status"]}], "next_before": more}
 
     return await context.access.read(search)
@@ -215,6 +246,7 @@ async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> Annotated[
         return {
             **_shown(store, [state])[0],
             "attachments": without_data(state.run.attachments),
+            "metadata": state.run.metadata,
             "waiting": None if reason is None else reason.text,
             "failure": terminal.error.model_dump(exclude_none=True) if isinstance(terminal, Failure) else None,
             "output": shown_contract(store, state, terminal),

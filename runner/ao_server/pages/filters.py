@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Final, Self
 from urllib.parse import urlencode
 
@@ -46,6 +46,10 @@ class ListFilter:
     batch: str = ""
     since: str = ""
     """How long ago the runs were asked for at most, a key of `TIMES`."""
+    first: str = ""
+    """The first day (UTC) on which the runs were asked for."""
+    last: str = ""
+    """The last one."""
     error: str = ""
     """The type of the error."""
     sort: str = ""
@@ -94,13 +98,16 @@ class ListFilter:
         `agents` are the known names: one of them means that agent only, and anything else a part of names.
         """
         is_known = self.agent in agents
+        begins = [timestamp(store.now() - TIMES[self.since][1])] if self.since else []
+        begins += [_begin_of(self.first)] if self.first else []
         equal: dict[Any, str] = {"batch_id": self.batch, "error_type": self.error}
         parts: dict[Any, str] = {"agent_name": "" if is_known else self.agent, "profile": self.profile}
         return RunFilter(
             statuses=(STATUS_NAMES[self.status],) if self.status else (),
             agent=self.agent if is_known else None,
             parts={name: value for name, value in parts.items() if value},
-            since=timestamp(store.now() - TIMES[self.since][1]) if self.since else None,
+            since=max(begins, default=None),
+            until=_begin_of(self.last, 1) if self.last else None,
             equal={name: value for name, value in equal.items() if value},
             labels=dict([self.label.partition("=")[::2]]) if self.label else {},
             text=self.text or None,
@@ -113,17 +120,34 @@ class ListFilter:
         )
 
 
-def _filter_of(request: Request) -> ListFilter:
+def _begin_of(day: str, days_later: int = 0) -> str:
+    """Return when a day begins, or one some days later."""
+    return timestamp(datetime.combine(date.fromisoformat(day) + timedelta(days=days_later), time(), UTC))
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date(2000, 1, 1) < date.fromisoformat(text) < date(9000, 1, 1)
+    except ValueError:
+        return False
+
+
+def filter_of(request: Request) -> ListFilter:
+    """Return the filter in the address of a request."""
     query = request.query_params
     texts = {name: query.get(name, "").strip()[:MAX_CHARACTERS] for name in _TEXTS}
     chosen = {name: query.get(name, "") for name in _CHOICES}
     chosen = {name: value for name, value in chosen.items() if value in _CHOICES[name]}
+    days = {name: query.get(name, "") for name in ("first", "last")}
+    days = {name: day for name, day in days.items() if _is_day(day)}
     before, skip = (
         int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0
         for number in (query.get("before", ""), query.get("skip", ""))
     )
     is_sorted = "sort" in chosen
-    return ListFilter(**texts, **chosen, before=None if is_sorted else before or None, skip=skip if is_sorted else 0)
+    return ListFilter(
+        **texts, **chosen, **days, before=None if is_sorted else before or None, skip=skip if is_sorted else 0
+    )
 
 
-Filter = Annotated[ListFilter, Depends(_filter_of)]
+Filter = Annotated[ListFilter, Depends(filter_of)]
