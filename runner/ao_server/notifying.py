@@ -1,0 +1,86 @@
+"""The command of `ao serve --notify`: it is told of each notice, as JSON on its stdin."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from ao_protocol.events import InvalidEvent
+from ao_protocol.wire import JsonObject
+from ao_runner.errors import RunnerError
+from ao_runner.store.notices import Notice
+from ao_runner.store.records import timestamp
+from ao_runner.store.store import Store
+from ao_server.joined_workers import tell
+from ao_server.messages import message_about
+from ao_server.store_access import StoreAccess
+
+NOTIFY_SECONDS: Final = 30.0
+AT_ONCE: Final = 4
+LATE_SECONDS: Final = 60
+"""For how long a notice may become visible after its time, since another server adds it in a transaction."""
+
+
+@dataclass
+class Notifier:
+    """Runs a command for each notice since the start of the server, at most `AT_ONCE` at a time, and never twice."""
+
+    access: StoreAccess
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    seconds: float = NOTIFY_SECONDS
+    _told: set[str] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Tell of notices until it is cancelled."""
+        if not self.command:
+            return
+        at_once = asyncio.Semaphore(AT_ONCE)
+        self._told = {one.notice_id for one in await self.access.read(self._recent)}
+        async with asyncio.TaskGroup() as tasks:
+            async for _ in self.access.rounds():
+                with suppress(RunnerError):
+                    recent = await self.access.read(self._recent)
+                    for notice in recent:
+                        if notice.notice_id not in self._told:
+                            tasks.create_task(self._tell_of(notice, at_once))
+                    self._told = {one.notice_id for one in recent}
+
+    @staticmethod
+    def _recent(store: Store) -> list[Notice]:
+        return store.notices.since(timestamp(store.now() - timedelta(seconds=LATE_SECONDS)))
+
+    async def _tell_of(self, notice: Notice, at_once: asyncio.Semaphore) -> None:
+        try:
+            async with at_once:
+                message = await self.access.read(lambda store: message_about(store, notice))
+                problem = None if message is None else await self.perform(message)
+        except (RunnerError, InvalidEvent) as error:
+            problem = str(error)
+        if problem is not None:
+            tell(f"warning: --notify was not told of {notice.event} {notice.notice_id}: {problem}")
+
+    async def perform(self, message: JsonObject) -> str | None:
+        """Run the command once, and return what was wrong. Its group does not outlive it."""
+        pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self.command, env=self.environ, stdin=pipe, stdout=nothing, start_new_session=True
+            )
+        except OSError as error:
+            return f"{self.command[0]} cannot be started: {error.strerror}"
+        try:
+            async with asyncio.timeout(self.seconds):
+                await process.communicate(json.dumps(message).encode() + b"\n")
+        except TimeoutError:
+            return f"{self.command[0]} did not end within {self.seconds:g} s"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        return f"{self.command[0]} ended with exit code {process.returncode}" if process.returncode else None
