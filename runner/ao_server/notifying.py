@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -34,20 +34,20 @@ class Notifier:
     command: Sequence[str]
     environ: Mapping[str, str]
     seconds: float = NOTIFY_SECONDS
-    _told: set[str] = field(default_factory=set)
+    _told: set[str] | None = None
+    """The recent notices that were told, or that were there before this server; None before the first look."""
 
     async def run(self) -> None:
         """Tell of notices until it is cancelled."""
         if not self.command:
             return
         at_once = asyncio.Semaphore(AT_ONCE)
-        self._told = {one.notice_id for one in await self.access.read(self._recent)}
         async with asyncio.TaskGroup() as tasks:
             async for _ in self.access.rounds():
                 with suppress(RunnerError):
                     recent = await self.access.read(self._recent)
                     for notice in recent:
-                        if notice.notice_id not in self._told:
+                        if self._told is not None and notice.notice_id not in self._told:
                             tasks.create_task(self._tell_of(notice, at_once))
                     self._told = {one.notice_id for one in recent}
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ao_server.announcements import announce_lost, announce_untold
 from ao_server.messages import chat_text
 from ao_server.notifying import Notifier
 from ao_server.store_access import StoreAccess
-from tests.process.server.conftest import Serve, Served, wait_for
+from tests.process.server.conftest import EXAMPLES, Serve, Served, wait_for
 from tests.process.server.test_webhooks import Receiver, receiver, receiving
 
 __all__ = ["receiver"]
@@ -171,3 +172,24 @@ def test_a_text_for_a_chat_mentions_nobody() -> None:
     assert text.startswith("a failed: e: &lt;!channel&gt; &amp; @\u200ball &lt;http://x|y&gt;")
     assert text.endswith("z… http://h/ui/runs/run_1")
     assert chat_text({"type": "host.lost", "host": "h1"}, "") == "Host h1 is lost: its last worker is gone"
+
+
+def test_the_examples_of_the_page_work_as_written(
+    served: Served, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (EXAMPLES.parent / "notifications.md").read_text()
+    bodies = [json.loads(body) for body in re.findall(r"-d '(.*?)'$", page, re.MULTILINE)]
+    for body in bodies:
+        add_webhook(served, **{**body, "url": receiver.url})
+    served.client.put("/limits/profile/nightly", json={"most": 0}).raise_for_status()
+    wait_for(lambda: receiver.requests)
+    assert [json.loads(body) for _, body in receiver.requests] == [
+        {"text": f"Profile nightly is paused {served.url}/ui/workers"}
+    ]
+    monkeypatch.chdir(tmp_path)
+    (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    Path("tell.py").write_text(source)
+    (command,) = re.findall(r"--notify '(.*?)'$", page, re.MULTILINE)
+    notifier = Notifier(StoreAccess(StorePlace(tmp_path), "x"), command.split(), os.environ)
+    assert asyncio.run(notifier.perform({"type": "host.lost", "host": "h1", "workers": []})) is None
+    assert Path("told.txt").read_text() == "host.lost h1\n"
