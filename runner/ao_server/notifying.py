@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from ao_protocol.events import InvalidEvent
@@ -22,38 +22,32 @@ from ao_server.store_access import StoreAccess
 
 NOTIFY_SECONDS: Final = 30.0
 AT_ONCE: Final = 4
-LATE_SECONDS: Final = 60
-"""For how long a notice may become visible after its time, since another server adds it in a transaction."""
 
 
 @dataclass
 class Notifier:
-    """Runs a command for each notice since the start of the server, at most `AT_ONCE` at a time, and never twice."""
+    """Runs a command for each notice since the start of the server, at most `AT_ONCE` at a time.
+
+    A notice is claimed in the store before: of several servers, and after a crash, none tells it twice.
+    """
 
     access: StoreAccess
     command: Sequence[str]
     environ: Mapping[str, str]
     seconds: float = NOTIFY_SECONDS
-    _told: set[str] | None = None
-    """The recent notices that were told, or that were there before this server; None before the first look."""
 
     async def run(self) -> None:
         """Tell of notices until it is cancelled."""
         if not self.command:
             return
+        since = timestamp(await self.access.read(lambda store: store.now()))
         at_once = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as tasks:
             async for _ in self.access.rounds():
                 with suppress(RunnerError):
-                    recent = await self.access.read(self._recent)
-                    for notice in recent:
-                        if self._told is not None and notice.notice_id not in self._told:
+                    for notice in await self.access.read(lambda store: store.notices.since(since)):
+                        if await self.access.write(partial(_claim, notice=notice)):
                             tasks.create_task(self._tell_of(notice, at_once))
-                    self._told = {one.notice_id for one in recent}
-
-    @staticmethod
-    def _recent(store: Store) -> list[Notice]:
-        return store.notices.since(timestamp(store.now() - timedelta(seconds=LATE_SECONDS)))
 
     async def _tell_of(self, notice: Notice, at_once: asyncio.Semaphore) -> None:
         try:
@@ -84,3 +78,7 @@ class Notifier:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         return f"{self.command[0]} ended with exit code {process.returncode}" if process.returncode else None
+
+
+def _claim(store: Store, notice: Notice) -> bool:
+    return store.notices.claim(notice.notice_id)

@@ -27,7 +27,7 @@ ALTER TABLE limits ADD COLUMN told INTEGER;
 ALTER TABLE workers ADD COLUMN told INTEGER;
 CREATE TABLE notices (
     notice_id TEXT PRIMARY KEY, at TEXT NOT NULL, event TEXT NOT NULL, agent_name TEXT NOT NULL, run_id TEXT NOT NULL,
-    facts TEXT NOT NULL
+    facts TEXT NOT NULL, notified INTEGER
 );
 CREATE INDEX notices_by_time ON notices (at);
 CREATE INDEX notices_of_runs ON notices (run_id)""",

@@ -47,8 +47,13 @@ class NoticeTable(Part):
         return self._db.record(_NOTICE, "notices WHERE notice_id = ?", (notice_id,))
 
     def since(self, at: str) -> list[Notice]:
-        """Return the notices since a time, oldest first."""
-        return self._db.records(_NOTICE, "notices WHERE at >= ? ORDER BY at, notice_id", (at,))
+        """Return the notices since a time of which no command was told, oldest first."""
+        return self._db.records(_NOTICE, "notices WHERE at >= ? AND notified IS NULL ORDER BY at, notice_id", (at,))
+
+    def claim(self, notice_id: str) -> bool:
+        """Mark that a command is told of a notice, and return whether no other one is."""
+        unmarked = "notice_id = ? AND notified IS NULL"
+        return self._db.write(f"UPDATE notices SET notified = 1 WHERE {unmarked}", (notice_id,)) > 0  # noqa: S608
 
     def forget(self, before: str) -> None:
         """Delete the notices from before a time of which everybody was told."""

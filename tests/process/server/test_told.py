@@ -19,6 +19,7 @@ from ao_server.announcements import announce_lost, announce_untold
 from ao_server.messages import chat_text
 from ao_server.notifying import Notifier
 from ao_server.store_access import StoreAccess
+from tests.process.runner.test_inputs_in_stores import NOW, asking, parked
 from tests.process.server.conftest import EXAMPLES, Serve, Served, wait_for
 from tests.process.server.test_webhooks import Receiver, receiver, receiving
 
@@ -147,6 +148,32 @@ def test_a_pause_is_told_once_and_again_when_it_has_changed(store: Store) -> Non
     assert announce_untold(store) == 0
     store.limits.put(RunLimit("agent", "a", 0))
     assert announce_untold(store) == 0
+
+
+def test_requests_and_failures_are_told_once(store: Store) -> None:
+    hook = {"events": ["input.requested", "run.failed"], "agents": ["agent"]}
+    store.webhooks.add(Webhook("whk_1", "http://127.0.0.1/", "s", "2026-01-01", hook))
+    store.webhooks.add(Webhook("whk_2", "http://127.0.0.1/", "s", "2026-01-01", {**hook, "agents": ["other"]}))
+    asking(store, "call_1")
+    for _ in range(2):
+        announce_untold(store)
+        assert [(one.event, one.facts) for one in told_of(store)] == [("input.requested", {"request_id": "call_1"})]
+    store.runs.end("run_1", "failed", NOW, "executor_crashed")
+    for _ in range(2):
+        store.deliveries.announce_ends(NOW)
+        told = {one.notice_id: one.event for one in told_of(store)}
+        assert sorted(told.values()) == ["input.requested", "run.failed"]
+    assert {one.run_id for one in store.deliveries.all("webhook", "whk_1", 9)} == told.keys()
+    assert store.deliveries.all("webhook", "whk_2", 9) == []
+    store.sessions.delete(["ses_1"])
+    assert store.deliveries.all("webhook", "whk_1", 9) == told_of(store) == []
+
+
+def test_a_parked_run_is_told_as_a_request_and_not_as_a_failure(store: Store) -> None:
+    parked(store, "call_1")
+    store.deliveries.announce_ends(NOW)
+    announce_untold(store)
+    assert [one.event for one in told_of(store)] == ["input.requested"]
 
 
 def test_a_host_is_lost_when_its_last_worker_is_gone_without_leaving(store: Store) -> None:
