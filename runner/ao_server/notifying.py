@@ -40,12 +40,13 @@ class Notifier:
         """Tell of notices until it is cancelled."""
         if not self.command:
             return
-        since = timestamp(await self.access.read(lambda store: store.now()))
+        since = ""
         at_once = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as tasks:
             async for _ in self.access.rounds():
                 with suppress(RunnerError):
-                    for notice in await self.access.read(lambda store: store.notices.since(since)):
+                    since = since or timestamp(await self.access.read(lambda store: store.now()))
+                    for notice in await self.access.read(partial(_untold, since=since)):
                         if await self.access.write(partial(_claim, notice=notice)):
                             tasks.create_task(self._tell_of(notice, at_once))
 
@@ -78,6 +79,10 @@ class Notifier:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         return f"{self.command[0]} ended with exit code {process.returncode}" if process.returncode else None
+
+
+def _untold(store: Store, since: str) -> list[Notice]:
+    return store.notices.since(since)
 
 
 def _claim(store: Store, notice: Notice) -> bool:
