@@ -42,6 +42,15 @@ def add_webhook(server: Served, url: str, **more: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
+def test_the_command_is_told_of_a_pause(serve: Serve, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    server = serve("--no-worker", "--notify", f"sh -c 'cat >> {told}'")
+    server.client.put("/limits/profile/nightly", json={"most": 0}).raise_for_status()
+    wait_for(lambda: told.exists() and told.read_text().endswith("\n"))
+    assert json.loads(told.read_text())["profile"] == "nightly"
+
+
+@pytest.mark.slow
 def test_events_reach_webhooks_and_the_command_once(serve: Serve, receiver: Receiver, tmp_path: Path) -> None:
     told = tmp_path / "told"
     server = add_agents(serve("--notify", f"sh -c 'cat >> {told}; exit 3'"))
@@ -132,7 +141,7 @@ def store(place: StorePlace) -> Any:
 
 
 def told_of(store: Store) -> list[Notice]:
-    """Return all notices."""
+    """Return all notices of which no command was told."""
     return store.notices.since("")
 
 
@@ -169,11 +178,14 @@ def test_requests_and_failures_are_told_once(store: Store) -> None:
     assert (store.deliveries.all("webhook", "whk_1", 9), told_of(store)) == ([], [])
 
 
-def test_a_parked_run_is_told_as_a_request_and_not_as_a_failure(store: Store) -> None:
+def test_a_parked_run_is_told_as_a_request_and_to_one_command(store: Store) -> None:
     parked(store, "call_1")
     store.deliveries.announce_ends(NOW)
     announce_untold(store)
-    assert [one.event for one in told_of(store)] == ["input.requested"]
+    (notice,) = told_of(store)
+    assert notice.event == "input.requested"
+    assert [store.notices.claim(notice.notice_id) for _ in range(2)] == [True, False]
+    assert told_of(store) == []
 
 
 def test_a_host_is_lost_when_its_last_worker_is_gone_without_leaving(store: Store) -> None:
