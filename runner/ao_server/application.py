@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -17,7 +17,7 @@ from ao_runner.connections import Application, BoundedServer
 from ao_runner.coordinators.http import worker_calls
 from ao_runner.errors import RunnerError
 from ao_runner.store.records import timestamp
-from ao_server.announcements import announce_ends
+from ao_server.announcements import announce_ends, announce_losses
 from ao_server.api import (
     action_calls,
     agent_calls,
@@ -43,6 +43,7 @@ from ao_server.gate import Gate, GatePolicy
 from ao_server.heads import Heads
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
+from ao_server.notifying import Notifier
 from ao_server.older.registrations import OlderRunners
 from ao_server.pages import (
     actions,
@@ -59,6 +60,7 @@ from ao_server.pages import (
     run_lists,
     schema_pages,
     usage,
+    webhook_pages,
 )
 from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
@@ -87,7 +89,12 @@ async def health() -> Annotated[Json, Shape(answers.Health)]:
 
 
 def build_application(
-    access: StoreAccess, settings: ServerSettings, policy: GatePolicy, receivers: ReceiverPolicy, beside: WorkerBeside
+    access: StoreAccess,
+    settings: ServerSettings,
+    policy: GatePolicy,
+    receivers: ReceiverPolicy,
+    beside: WorkerBeside,
+    notify: Sequence[str] = (),
 ) -> tuple[FastAPI, Application]:
     """Return the application, and the same behind its gate. The lifespan owns `access`."""
     live, actions_log = LiveSessions(access), ActionLog(access)
@@ -100,7 +107,16 @@ def build_application(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with access, actions_log, asyncio.TaskGroup() as group:
             sending = send_messages(access, receivers)
-            endless = (live.look(), _sweep(context), announce_ends(context), sending, mcp.serve(app))
+            notifier = Notifier(access, notify, settings.environ)
+            endless = (
+                live.look(),
+                _sweep(context),
+                announce_ends(context),
+                sending,
+                mcp.serve(app),
+                announce_losses(context),
+                notifier.run(),
+            )
             tasks = [group.create_task(one) for one in endless]
             yield
             live.close()
@@ -126,7 +142,7 @@ def build_application(
         sessions.routes, streams.routes, webhooks.routes, workers.routes, runners.routes, older_sessions.routes,
         limits.routes, not_served.routes, run_lists.routes, compare.routes, details.routes, actions.routes,
         exports.routes, oversight.routes, fleet.routes, requests.routes, login.routes, agent_pages.routes,
-        editor.routes, run_dialog.routes, schema_pages.routes, action_calls.routes, usage.routes,
+        editor.routes, run_dialog.routes, schema_pages.routes, action_calls.routes, usage.routes, webhook_pages.routes,
     )  # fmt: skip
     for part in app.state.parts:
         app.include_router(part)
@@ -214,5 +230,6 @@ async def _sweep(context: ServerContext) -> None:
                 await context.access.write(lambda store: store.answers.forget(before))  # noqa: B023  # awaited here
                 old = timestamp(datetime.now(UTC) - timedelta(days=oversight.ACTIONS_DAYS))
                 await context.access.write(lambda store: store.actions.forget(old))  # noqa: B023  # awaited here
+                await context.access.write(lambda store: store.notices.forget(before))  # noqa: B023  # awaited here
                 forget_at = time.monotonic() + 3600
         await asyncio.sleep(SWEEP_SECONDS)

@@ -10,6 +10,7 @@ from ao_protocol.events import Failure, OutputValidation, Result, Terminal, pars
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.runs.outcome import terminal_in
+from ao_runner.store.input_table import StoredRequest
 from ao_runner.store.records import RunState, RunStatus, Session
 from ao_runner.store.store import Store
 
@@ -196,4 +197,22 @@ def shown_contract(store: Store, state: RunState, terminal: Terminal | None) -> 
         "schema_validation": found.get("schema_validation"),
         "errors": list(errors or ()),
         "attempts": list(attempts_of(verdicts, rejected)),
+    }
+
+
+def shown_request(request: StoredRequest) -> JsonObject:
+    """Return a request as JSON. It does not contain the value of the answer, which may be a secret."""
+    answer = request.answer or {}
+    return {
+        **request.fields,
+        "run_id": request.run_id,
+        "session_id": request.session_id,
+        "agent_name": request.agent_name,
+        "request_id": request.request_id,
+        "asked_at": request.asked_at,
+        "waiting": request.is_waiting,
+        "parked": request.is_parked,
+        "outcome": request.outcome,
+        "option_id": answer.get("option_id"),
+        "answered_by": request.answered_by,
     }

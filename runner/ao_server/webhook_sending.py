@@ -1,28 +1,27 @@
-"""Sends the ends of runs to webhooks, each at least once. A slow or dead receiver delays no other."""
+"""Sends events to webhooks, each at least once. A slow or dead receiver delays no other."""
 
 import asyncio
-import json
 import secrets
 import ssl
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 import httpx
 
-from ao_protocol.events import Failure, InvalidEvent, Result
-from ao_protocol.wire import JsonObject
+from ao_protocol.events import InvalidEvent
 from ao_runner.errors import RunnerError
 from ao_runner.store.deliveries import AwaitedDelivery, Webhook
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import RowDamaged, SessionUnknown
+from ao_runner.store.store_errors import RowDamaged
 from ao_server.joined_workers import tell
+from ao_server.messages import message_to
 from ao_server.receivers import ReceiverPolicy, ReceiverRefused, receiver_url, signed_headers
-from ao_server.shapes import shown_result, shown_run, terminal_of
 from ao_server.store_access import StoreAccess
 
 AT_ONCE: Final = 4
@@ -85,18 +84,23 @@ class _Sender:
         with suppress(RunnerError):  # it is due again when its lease ends
             problem = await self._try(delivery.run_id)
             if problem is None:
-                await self.access.write(lambda store: store.deliveries.end(*of_webhook))
+                await self.access.write(partial(self._note_delivered, run_id=delivery.run_id))
                 return True
             next_at = _next_try(delivery, await self.access.read(lambda store: store.now()))
             await self.access.write(lambda store: store.deliveries.put_off(*of_webhook, next_at, problem))
             if next_at is None:
+                what = delivery.run_id if delivery.run_id.startswith("evt_") else f"the end of {delivery.run_id}"
                 receiver = f"webhook {self.webhook.webhook_id}"
-                tell(f"warning: {receiver} is not told of the end of {delivery.run_id}: {problem!r}")
+                tell(f"warning: {receiver} is not told of {what}: {problem!r}")
         return False
+
+    def _note_delivered(self, store: Store, run_id: str) -> None:
+        store.deliveries.end("webhook", self.webhook.webhook_id, [run_id])
+        store.webhooks.note_delivered(self.webhook.webhook_id, timestamp(store.now()))
 
     async def _try(self, run_id: str) -> str | None:
         try:
-            message = await self.access.read(lambda store: _message_about(store, run_id))
+            message = await self.access.read(lambda store: message_to(store, self.webhook, run_id))
         except (RowDamaged, InvalidEvent) as damaged:
             return str(damaged)
         return None if message is None else await self._post(*message)
@@ -141,33 +145,3 @@ def _next_try(delivery: AwaitedDelivery, now: datetime) -> str | None:
     pause = min(FIRST_PAUSE_SECONDS * 2.0 ** (min(delivery.tries, 30) - 1), LONGEST_PAUSE_SECONDS)
     jitter = 0.75 + secrets.randbelow(1000) / 2000
     return timestamp(now + timedelta(seconds=pause * jitter))
-
-
-def _message_about(store: Store, run_id: str) -> tuple[str, bytes] | None:
-    """Return the id and the text of the message about the end of a run; None if the run was deleted.
-
-    The id is the permanent key of the run's last event.
-
-    Raises:
-        RowDamaged: The run cannot be read.
-    """
-    found = [state for state in store.runs.find(run_id) if state.run.run_id == run_id]
-    if not found:
-        return None
-    state = found[0]
-    try:
-        session = store.sessions.find(state.run.session_id)
-    except SessionUnknown:
-        return None
-    terminal = terminal_of(store, run_id)
-    failure = terminal if isinstance(terminal, Failure) else None
-    message: JsonObject = {
-        "type": "run.ended",
-        "id": f"{run_id}/{state.attempt}/{state.last_seq}",
-        "run": {**shown_run(state, session, failure), "succeeded_by": store.runs.find_successor(run_id)},
-    }
-    if isinstance(terminal, Result):
-        message["result"] = shown_result(store, state, terminal)
-    elif failure is not None:
-        message["failure"] = failure.error.model_dump(exclude_none=True, mode="json")
-    return str(message["id"]), json.dumps(message).encode()

@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Mapping
@@ -58,6 +59,7 @@ class ServeArguments(TypedDict):
     login_header: str | None
     login_role: "Role"
     private_webhooks: bool
+    notify: tuple[str, ...]
     concurrency: int
     profiles: tuple[str, ...]
     project_dir: Path
@@ -116,6 +118,10 @@ class ServeArguments(TypedDict):
     "--private-webhooks", is_flag=True, help="Let webhooks have private addresses. A loopback server always does."
 )
 @click.option(
+    "--notify", default="", metavar="COMMAND", callback=lambda _context, _option, text: _words(text),
+    help="Run a command for each request to a person, failed run, paused profile and lost host, as JSON on its stdin.",
+)  # fmt: skip
+@click.option(
     "--concurrency", type=click.IntRange(1), default=4, show_default=True, help="Maximum number of runs of the worker."
 )
 @click.option(
@@ -152,6 +158,13 @@ def serve_command(ctx: click.Context, **given: Unpack[ServeArguments]) -> None:
 serve_command.add_command(token_command)
 
 
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise click.BadParameter(f"{error} in {command!r}; quote its words as in a shell") from error
+
+
 class _AddressRefused(RunnerError):
     """The server cannot listen as it was told to."""
 
@@ -179,7 +192,7 @@ async def _serve(given: ServeArguments) -> None:
     # Every user of this host can see arguments; only this user can see variables.
     environ = {**os.environ, "AO_STORE": given["store"]} | ({COORDINATOR_TOKEN: tokens["worker"]} if tokens else {})
     beside = WorkerBeside(_worker(given, _own_address(listener)), environ, ORDERED_EXIT_CODE, _tell)
-    app, gate = build_application(access, settings, policy, receivers, beside)
+    app, gate = build_application(access, settings, policy, receivers, beside, given["notify"])
     connections = fitting_connections(given["max_connections"])
     bounds = Bounds(connections, given["head_seconds"], given["body_seconds"])
     config = BoundedConfig(gate, bounds, GRACEFUL_SECONDS, given["proxies"])

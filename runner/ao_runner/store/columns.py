@@ -21,6 +21,17 @@ ADDED: Final[tuple[str, ...]] = (
     """ALTER TABLE runs ADD COLUMN batch_id TEXT;
 CREATE INDEX runs_of_batches ON runs (batch_id) WHERE batch_id IS NOT NULL""",
     "ALTER TABLE runs ADD COLUMN aside TEXT",
+    """ALTER TABLE webhooks ADD COLUMN settings TEXT;
+ALTER TABLE webhooks ADD COLUMN delivered_at TEXT;
+ALTER TABLE inputs ADD COLUMN told INTEGER;
+ALTER TABLE limits ADD COLUMN told INTEGER;
+ALTER TABLE workers ADD COLUMN told INTEGER;
+CREATE TABLE notices (
+    notice_id TEXT PRIMARY KEY, at TEXT NOT NULL, event TEXT NOT NULL, agent_name TEXT NOT NULL, run_id TEXT NOT NULL,
+    facts TEXT NOT NULL, notified INTEGER
+);
+CREATE INDEX notices_by_time ON notices (at);
+CREATE INDEX notices_of_runs ON notices (run_id)""",
 )
 """The last steps of the layouts of both engines, such as `ALTER TABLE runs ADD COLUMN note TEXT`. Never edit a step;
 append a new one. A copy and older programs leave a new column empty."""

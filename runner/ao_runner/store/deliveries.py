@@ -1,11 +1,12 @@
 """What has to be told of ended runs: callbacks to parent sessions, and messages to webhooks."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Final, Literal
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
-from ao_runner.store.columns import Stored
+from ao_runner.store.columns import OBJECT_OR_NONE, Stored
 from ao_runner.store.engine import Part
+from ao_runner.store.notices import EventName, Notice, NoticeTable
 
 ENDS_AT_ONCE: Final = 200
 CHILDREN_AT_ONCE: Final = 100
@@ -16,19 +17,35 @@ DeliveryKind = Literal["callback", "webhook"]
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A URL to which the end of each run is sent, signed with a secret."""
+    """A URL to which events are sent, signed with a secret."""
 
     webhook_id: str
     url: str
     secret: str = field(repr=False)
     created_at: str
+    settings: dict[str, Any] = field(metadata=OBJECT_OR_NONE, default_factory=dict)
+    """Of which `events` and `agents` it hears, in which `format`, and the `address` of the server in links."""
+    delivered_at: str | None = None
+    """The time of the last delivery."""
+
+    @property
+    def events(self) -> Collection[str]:
+        """The events of which it hears."""
+        events: Collection[str] = self.settings.get("events") or ("run.ended",)
+        return events
+
+    def wants(self, event: EventName, agent_name: str) -> bool:
+        """Return whether it hears of an event of an agent; the name is empty if the event is of none."""
+        agents = self.settings.get("agents")
+        return event in self.events and (not agents or not agent_name or agent_name in agents)
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitedDelivery:
-    """The end of a run that a receiver has not heard of yet."""
+    """The end of a run, or a notice, that a receiver has not heard of yet."""
 
     run_id: str
+    """The run, or the notice."""
     since: str
     """The time from which it is tried."""
     tries: int
@@ -54,8 +71,12 @@ _DELIVERY: Final = Stored("delivery", AwaitedDelivery)
 _GIVEN_UP: Final = Stored("delivery", GivenUp)
 
 
+@dataclass(eq=False)
 class DeliveryTable(Part):
-    """The deliveries: ends of runs that a parent session or a webhook has not heard of yet."""
+    """The deliveries: ends of runs and notices that a parent session or a webhook has not heard of yet."""
+
+    _webhooks: "WebhookTable"
+    _notices: NoticeTable
 
     def is_end_awaited(self, run_id: str) -> bool:
         """Return whether a server has something to do at the end of a run, so that it should be notified."""
@@ -83,12 +104,40 @@ class DeliveryTable(Part):
         rows = self._db.fetch(_ENDS.format(most=ENDS_AT_ONCE, lock=self._db.claim_lock_sql))
         if not rows:
             return 0
-        run_ids = self._db.listed([run_id for (run_id,) in rows])
-        self._db.fetch(f"SELECT webhook_id FROM webhooks{self._db.lock_sql}")  # noqa: S608  # none is deleted meanwhile
-        for statement in (_ADD_CALLBACKS, _ADD_MESSAGES):
-            self._db.write(statement.format(among=self._db.among_sql), (now, now, run_ids))
-        self._db.write(f"UPDATE runs SET announced = 1 WHERE run_id {self._db.among_sql}", (run_ids,))  # noqa: S608
+        run_ids, among = self._db.listed([run_id for (run_id,) in rows]), self._db.among_sql
+        self._db.write(_ADD_CALLBACKS.format(among=among), (now, now, run_ids))
+        messages: list[tuple[Webhook, str]] = []
+        notices = []
+        webhooks = self._locked_webhooks()
+        for run_id, agent_name, ended_at, has_failed in self._db.fetch(_ENDED.format(among=among), (run_ids,)):
+            told = (one for one in webhooks if ended_at is None or one.created_at <= ended_at)
+            messages += [(one, run_id) for one in told if one.wants("run.ended", agent_name)]
+            if has_failed:
+                notices.append(Notice.new(now, "run.failed", agent_name, run_id))
+        self._add_messages(messages, now)
+        self.tell_of(notices, now)
+        self._db.write(f"UPDATE runs SET announced = 1 WHERE run_id {among}", (run_ids,))  # noqa: S608  # own words
         return len(rows)
+
+    def tell_of(self, notices: Sequence[Notice], now: str) -> None:
+        """Store notices and their deliveries to the webhooks, as a step of a transaction."""
+        if notices:
+            self._notices.add(notices)
+            webhooks = self._locked_webhooks()
+            told = [(one, notice) for notice in notices for one in webhooks]
+            wanted = [(one, about) for one, about in told if one.wants(about.event, about.agent_name)]
+            self._add_messages([(one, notice.notice_id) for one, notice in wanted], now)
+
+    def _add_messages(self, messages: Sequence[tuple[Webhook, str]], now: str) -> None:
+        """Store deliveries of ends of runs, or notices, to webhooks."""
+        common = {"kind": "webhook", "since": now, "tries": 0, "next_at": now}
+        rows = ({**common, "target": webhook.webhook_id, "run_id": about} for webhook, about in messages)
+        self._db.insert("deliveries", *rows)
+
+    def _locked_webhooks(self) -> list[Webhook]:
+        """Return the webhooks, of which none is deleted before the end of the transaction."""
+        self._db.fetch(f"SELECT webhook_id FROM webhooks{self._db.lock_sql}")  # noqa: S608  # own words
+        return self._webhooks.all()
 
     def parents_to_resume(self) -> list[str]:
         """Return some parents with waiting callbacks whose turn has completed, or that were deleted."""
@@ -109,9 +158,14 @@ class DeliveryTable(Part):
     def forget(self, session_id: str) -> None:
         """Delete the deliveries to a session, and those about its runs."""
         self._db.write("DELETE FROM deliveries WHERE kind = 'callback' AND target = ?", (session_id,))
-        self._db.write(
-            "DELETE FROM deliveries WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?)", (session_id,)
-        )
+        of_session = "run_id IN (SELECT run_id FROM runs WHERE session_id = ?)"
+        notices = f"SELECT notice_id FROM notices WHERE {of_session}"  # noqa: S608  # own words
+        for statement in (
+            f"DELETE FROM deliveries WHERE run_id IN ({notices})",  # noqa: S608  # own words
+            f"DELETE FROM notices WHERE {of_session}",  # noqa: S608  # own words
+            f"DELETE FROM deliveries WHERE {of_session}",  # noqa: S608  # own words
+        ):
+            self._db.write(statement, (session_id,))
 
     def end(self, kind: DeliveryKind, target: str, run_ids: Sequence[str]) -> None:
         """Delete deliveries, because they succeeded or their receiver is gone."""
@@ -164,7 +218,11 @@ class WebhookTable(Part):
 
     def add(self, webhook: Webhook) -> None:
         """Store a webhook."""
-        self._db.insert("webhooks", asdict(webhook))
+        self._db.insert("webhooks", _WEBHOOK.values(webhook))
+
+    def note_delivered(self, webhook_id: str, now: str) -> None:
+        """Store the time of the last delivery to a webhook."""
+        self._db.write("UPDATE webhooks SET delivered_at = ? WHERE webhook_id = ?", (now, webhook_id))
 
     def all(self) -> list[Webhook]:
         """Return all webhooks, oldest first."""
@@ -203,11 +261,12 @@ SELECT 'callback', parent_session_id, run_id, ?, 0, ? FROM runs WHERE run_id {am
 AND execution_mode = 'async_callback' AND parent_session_id <> session_id
 AND NOT EXISTS (SELECT 1 FROM runs AS copies WHERE copies.succeeds = runs.run_id)
 """
-_ADD_MESSAGES: Final = """
-INSERT INTO deliveries (kind, target, run_id, since, tries, next_at)
-SELECT 'webhook', webhook_id, run_id, ?, 0, ? FROM runs, webhooks WHERE run_id {among}
-AND (ended_at IS NULL OR webhooks.created_at <= ended_at)
+_ENDED: Final = """
+SELECT run_id, agent_name, ended_at, CASE WHEN status = 'failed' AND coalesce(error_type, '') <> 'input_required'
+AND NOT EXISTS (SELECT 1 FROM runs AS copies WHERE copies.succeeds = runs.run_id) THEN 1 ELSE 0 END
+FROM runs JOIN sessions ON sessions.session_id = runs.session_id WHERE run_id {among}
 """
+"""A run that waits for an answer, and one that was queued again as a copy, need nobody as a failure."""
 # A subquery with LIMIT is looked up by an index for each row. Without, a planner may read the whole table instead, and
 # without `|| ''` the whole queue.
 _HAS_COMPLETED: Final = """

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ao_protocol.wire import JsonObject
-from ao_runner.store.columns import FLAG, OBJECT, Stored, json_object
+from ao_runner.store.columns import FLAG, OBJECT, Row, Stored, json_object
 from ao_runner.store.engine import Part
 
 _WAITS: Final = (
@@ -16,6 +16,7 @@ _WAITS: Final = (
     " (SELECT 1 FROM runs AS later WHERE later.session_id = asking.session_id AND later.rowid > asking.rowid))))"
 )
 """An answer would count: the run goes on, or it was parked and is still the last one of its session."""
+_UNTOLD: Final = f"told IS NULL AND fields <> '{{}}' AND {_WAITS}"
 _EXPRESSIONS: Final = {
     "run_id": "inputs.run_id",
     "is_parked": "parked",
@@ -106,6 +107,18 @@ class InputTable(Part):
             "SELECT answer FROM inputs WHERE run_id = ? AND request_id = ?", (run_id, request_id)
         )
         return None if stored is None else json_object("answer", stored)
+
+    def are_untold(self) -> bool:
+        """Return whether a request waits that nobody was told of. One whose event is not stored yet does not count."""
+        return bool(self._db.fetch(f"SELECT 1 FROM inputs WHERE {_UNTOLD} LIMIT 1"))  # noqa: S608  # own words
+
+    def mark_untold(self) -> list[Row]:
+        """Mark the waiting requests that nobody was told of, and return the run, its agent, and the id of each."""
+        agent = "SELECT agent_name FROM sessions JOIN runs ON runs.session_id = sessions.session_id"
+        return self._db.fetch(
+            f"UPDATE inputs SET told = 1 WHERE {_UNTOLD}"  # noqa: S608  # own words
+            f" RETURNING run_id, ({agent} WHERE runs.run_id = inputs.run_id), request_id"
+        )
 
     def of_run(self, run_id: str) -> list[StoredRequest]:
         """Return the requests of a run in their order."""

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ao_runner.store.columns import Row
 from ao_runner.store.engine import Part
 from ao_runner.store.records import RunLimit
 
@@ -14,18 +15,29 @@ class LimitTable(Part):
         return [RunLimit(*row) for row in self._db.fetch(_LIMITS.format(now=self._db.now_sql))]
 
     def put(self, limit: RunLimit) -> None:
-        """Store a limit, or replace that of the same agent or profile."""
+        """Store a limit, or replace that of the same agent or profile. A changed one is told of again."""
         self._db.write(
             "INSERT INTO limits (kind, name, most, until) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (kind, name) DO UPDATE SET most = excluded.most, until = excluded.until",
+            " ON CONFLICT (kind, name) DO UPDATE SET most = excluded.most, until = excluded.until, told = CASE WHEN"
+            " limits.most = excluded.most AND coalesce(limits.until, '') = coalesce(excluded.until, '')"
+            " THEN limits.told END",
             (limit.kind, limit.name, limit.most, limit.until),
         )
+
+    def are_untold(self, now: str) -> bool:
+        """Return whether a profile is paused and nobody was told of it."""
+        return bool(self._db.fetch(f"SELECT 1 FROM limits WHERE {_UNTOLD} LIMIT 1", (now,)))  # noqa: S608  # own words
+
+    def mark_untold(self, now: str) -> list[Row]:
+        """Mark the pauses of profiles that nobody was told of, and return the name and the end of each."""
+        return self._db.fetch(f"UPDATE limits SET told = 1 WHERE {_UNTOLD} RETURNING name, until", (now,))  # noqa: S608
 
     def remove(self, kind: str, name: str) -> bool:
         """Remove a limit, and return whether there was one."""
         return self._db.write("DELETE FROM limits WHERE kind = ? AND name = ?", (kind, name)) > 0
 
 
+_UNTOLD: Final = "told IS NULL AND kind <> 'agent' AND most = 0 AND (until IS NULL OR until > ?)"
 _LIMITS: Final = """
 SELECT kind, name, most, until, (
     SELECT count(*) FROM runs JOIN sessions ON sessions.session_id = runs.session_id WHERE status = 'running'

@@ -11,6 +11,7 @@ from ao_runner.store.event_table import EventTable
 from ao_runner.store.failure_table import FailureTable
 from ao_runner.store.input_table import InputTable
 from ao_runner.store.limit_table import LimitTable
+from ao_runner.store.notices import NoticeTable
 from ao_runner.store.run_figures import RunFigures
 from ao_runner.store.run_queue import RunQueue
 from ao_runner.store.run_table import RunTable
@@ -24,8 +25,9 @@ class Store(Engine):
 
     def __init__(self, events: type[EventTable], workers: type[WorkerTable]) -> None:
         """Make the parts, of which two have queries of their own for each engine."""
-        self.deliveries = DeliveryTable(self)
         self.webhooks = WebhookTable(self)
+        self.notices = NoticeTable(self)
+        self.deliveries = DeliveryTable(self, self.webhooks, self.notices)
         self.sessions = SessionTable(self, self.deliveries)
         self.runs = RunTable(self, self.sessions)
         self.events = events(self, self.runs)

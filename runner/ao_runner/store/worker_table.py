@@ -47,6 +47,19 @@ class WorkerTable(Part):
         drain = rows.pop(None, 0)
         return WorkerRequests(rows, bool(drain))
 
+    def mark_lost(self, names: Sequence[str]) -> set[str]:
+        """Mark those of some workers that are gone and did not leave in order, and return the newly marked ones."""
+        living = self.living()
+        gone = self._db.listed([name for name in names if name not in living])
+        condition = f"told IS NULL AND offer <> '{{}}' AND worker_id {self._db.among_sql}"
+        rows = self._db.fetch(f"UPDATE workers SET told = 1 WHERE {condition} RETURNING worker_id", (gone,))  # noqa: S608
+        return {str(worker_id) for (worker_id,) in rows}
+
+    def mark_back(self, names: Sequence[str]) -> None:
+        """Take note that workers live, so that they can be lost again."""
+        condition = f"told IS NOT NULL AND worker_id {self._db.among_sql}"
+        self._db.write(f"UPDATE workers SET told = NULL WHERE {condition}", (self._db.listed(names),))  # noqa: S608
+
     def fleet(self) -> Fleet:
         """Return the number of workers, and the load by profile."""
         with self._db.explaining():

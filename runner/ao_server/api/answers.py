@@ -17,6 +17,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.registry import Outcome
 from ao_runner.store.agent_table import AgentStatus
 from ao_runner.store.brief_fields import BEGINS, OMITTED
+from ao_runner.store.notices import EventName
 from ao_runner.store.records import ExecutionMode, RunLimit
 from ao_server.agent_documents import Demands, Settings
 from ao_server.shapes import RunStatusName, SessionStatusName
@@ -230,6 +231,7 @@ class RunDetails(Run):
     """A run, why it waits, how it ended, and what became of its output contract."""
 
     attachments: list[ShownAttachment]
+    metadata: JsonObject | None
     waiting: str | None
     failure: ErrorInfo | None
     output: ContractOutcome
@@ -406,11 +408,15 @@ class DeletedSession(BaseModel):
 
 
 class Webhook(BaseModel):
-    """A URL to which the ends of runs are sent."""
+    """A URL to which events are sent."""
 
     webhook_id: str
     url: str
     created_at: Time
+    events: list[EventName]
+    agents: list[str]
+    format: Literal["json", "chat"]
+    delivered_at: Time | None
 
 
 class CreatedWebhook(Webhook):
@@ -426,7 +432,7 @@ class Webhooks(BaseModel):
 
 
 class Delivery(BaseModel):
-    """The end of a run that was not received. Without `next_at`, it is given up."""
+    """An event that was not received. Without `next_at`, it is given up."""
 
     run_id: str
     status: Literal["waiting", "failed"]
@@ -437,7 +443,7 @@ class Delivery(BaseModel):
 
 
 class Deliveries(BaseModel):
-    """The ends of runs that a webhook has not received."""
+    """The events that a webhook has not received."""
 
     deliveries: list[Delivery]
 

@@ -18,6 +18,7 @@ from ao_server.context import Context, ServerContext, reads
 from ao_server.problems import Told, refusal
 from ao_server.recording import note_targets
 from ao_server.request_text import Segment
+from ao_server.shapes import shown_request
 from ao_server.who import answerer
 
 routes = APIRouter(tags=["Inputs"])
@@ -37,7 +38,7 @@ class NewAnswer(BaseModel):
 @reads
 def list_inputs(store: Store) -> Annotated[Json, Shape(answers.InputRequests)]:
     """List the requests that wait for a person, oldest first."""
-    return {"inputs": [brief(shown(one)) for one in store.inputs.waiting()]}
+    return {"inputs": [brief(shown_request(one)) for one in store.inputs.waiting()]}
 
 
 @routes.get("/runs/{run_id}/inputs")
@@ -45,7 +46,7 @@ def list_inputs(store: Store) -> Annotated[Json, Shape(answers.InputRequests)]:
 def list_inputs_of_run(store: Store, run_id: RunId) -> Annotated[Json, Shape(answers.InputRequests)]:
     """List all requests of a run, with how they were resolved and by whom."""
     found_run(store, run_id)
-    return {"inputs": [shown(one) for one in store.inputs.of_run(run_id)]}
+    return {"inputs": [shown_request(one) for one in store.inputs.of_run(run_id)]}
 
 
 @routes.post("/runs/{run_id}/inputs/{request_id:path}")
@@ -89,21 +90,3 @@ def found_request(store: Store, run_id: str, request_id: str) -> StoredRequest:
         if one.request_id == request_id:
             return one
     raise Told(HTTPStatus.NOT_FOUND, "request_not_found", "Request not found")
-
-
-def shown(request: StoredRequest) -> JsonObject:
-    """Return a request as JSON. It does not contain the value of the answer, which may be a secret."""
-    answer = request.answer or {}
-    return {
-        **request.fields,
-        "run_id": request.run_id,
-        "session_id": request.session_id,
-        "agent_name": request.agent_name,
-        "request_id": request.request_id,
-        "asked_at": request.asked_at,
-        "waiting": request.is_waiting,
-        "parked": request.is_parked,
-        "outcome": request.outcome,
-        "option_id": answer.get("option_id"),
-        "answered_by": request.answered_by,
-    }

@@ -3,22 +3,24 @@
 import asyncio
 import secrets
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, HTTPException, Path, Query, Response
+from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ao_protocol.wire import JsonObject
 from ao_runner.store.deliveries import AwaitedDelivery, Webhook
+from ao_runner.store.notices import EventName
 from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
 from ao_server.api import answers
 from ao_server.api.answers import Json, Shape
 from ao_server.api.run_calls import RunId
 from ao_server.api.sessions import SessionId, found_session
-from ao_server.context import Context, reads
+from ao_server.context import Context, ServerContext, reads
 from ao_server.problems import Told, refusal
 from ao_server.receivers import ReceiverRefused, is_secret, new_secret, receiver_url
+from ao_server.recording import note_targets
 
 routes = APIRouter(tags=["Webhooks"])
 WebhookId = Annotated[str, Path(max_length=100)]
@@ -27,19 +29,37 @@ RESOLVE_SECONDS: Final = 5
 
 
 class NewWebhook(BaseModel):
-    """A URL to which the end of each run is sent."""
+    """A URL to which events are sent."""
 
     model_config = ConfigDict(extra="forbid")
 
     url: str = Field(max_length=2000, description="https or http. Its host must have a public address; see the docs.")
     secret: str | None = Field(None, max_length=200, description="Signs the messages; the server makes one if absent.")
+    events: list[EventName] = Field(["run.ended"], min_length=1, max_length=5, description="Of which events it hears.")
+    agents: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
+        [], max_length=100, description="Of the runs of which agents it hears; of all if empty."
+    )
+    format: Literal["json", "chat"] = Field(
+        "json", description='`chat` sends `{"text": …}`, as incoming webhooks of Slack and Mattermost take it.'
+    )
 
 
 @routes.post("/webhooks", status_code=HTTPStatus.CREATED)
 async def create_webhook(
-    context: Context, response: Response, wanted: NewWebhook
+    request: Request, context: Context, response: Response, wanted: NewWebhook
 ) -> Annotated[Json, Shape(answers.CreatedWebhook)]:
-    """Send the ends of all later runs to a URL. A `secret` that the server makes is in this answer only."""
+    """Send all later events of some kinds to a URL. A `secret` that the server makes is in this answer only."""
+    made = await added(context, wanted, str(request.base_url).rstrip("/"))
+    response.headers["Location"] = f"/webhooks/{made['webhook_id']}"
+    return made
+
+
+async def added(context: ServerContext, wanted: NewWebhook, address: str) -> JsonObject:
+    """Add a webhook; `address` is that of the server, for links in messages to a chat.
+
+    Raises:
+        HTTPException: The URL or the secret is refused.
+    """
     if wanted.secret is not None and not is_secret(wanted.secret):
         message = "secret: expected whsec_ and 24 to 64 bytes in base64; omit it, and the server makes one"
         raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_secret", message)
@@ -53,9 +73,10 @@ async def create_webhook(
         raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_url", f"url: {refused}") from refused
     secret = wanted.secret or new_secret()
     created_at = timestamp(await context.access.read(lambda store: store.now()))
-    webhook = Webhook(f"whk_{secrets.token_hex(8)}", wanted.url, secret, created_at)
+    settings: JsonObject = {**wanted.model_dump(include={"events", "agents", "format"}), "address": address}
+    webhook = Webhook(f"whk_{secrets.token_hex(8)}", wanted.url, secret, created_at, settings)
+    note_targets(webhook.webhook_id)
     await context.access.write(lambda store: store.webhooks.add(webhook))
-    response.headers["Location"] = f"/webhooks/{webhook.webhook_id}"
     return {**_shown(webhook), **({} if wanted.secret else {"secret": secret})}
 
 
@@ -78,7 +99,7 @@ async def delete_webhook(context: Context, webhook_id: WebhookId) -> None:
 def list_deliveries(
     store: Store, webhook_id: WebhookId, limit: MaxDeliveries = 100
 ) -> Annotated[Json, Shape(answers.Deliveries)]:
-    """List the ends of runs that a webhook has not received. Without `next_at`, they are given up."""
+    """List the events that a webhook has not received. Without `next_at`, they are given up."""
     if store.webhooks.find(webhook_id) is None:
         raise _not_found()
     return {"deliveries": list(map(_shown_delivery, store.deliveries.all("webhook", webhook_id, limit)))}
@@ -108,7 +129,15 @@ def list_callbacks(
 
 
 def _shown(webhook: Webhook) -> JsonObject:
-    return {"webhook_id": webhook.webhook_id, "url": webhook.url, "created_at": webhook.created_at}
+    return {
+        "webhook_id": webhook.webhook_id,
+        "url": webhook.url,
+        "created_at": webhook.created_at,
+        "events": list(webhook.events),
+        "agents": list(webhook.settings.get("agents", ())),
+        "format": webhook.settings.get("format", "json"),
+        "delivered_at": webhook.delivered_at,
+    }
 
 
 def _shown_delivery(delivery: AwaitedDelivery) -> JsonObject:

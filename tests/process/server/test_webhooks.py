@@ -248,7 +248,7 @@ def test_a_secret_is_shown_once(served: Served) -> None:
     own = f"whsec_{base64.b64encode(bytes(32)).decode()}"
     answer = served.client.post("/webhooks", json={"url": "http://127.0.0.1:9/", "secret": own})
     listed = served.client.get("/webhooks")
-    assert [set(one) for one in listed.json()["webhooks"]] == [{"webhook_id", "url", "created_at"}] * 2
+    assert all("secret" not in one for one in listed.json()["webhooks"])
     for text in (answer.text, listed.text, served.log):
         assert made["secret"] not in text
         assert own not in text

@@ -1,10 +1,11 @@
 """The gate as an application: whose requests it counts together."""
 
 import asyncio
-from typing import Any
+from typing import Any, get_args
 
 from ao_runner.connections import Message
-from ao_server.gate import MOST_REQUESTS, Gate, GatePolicy
+from ao_server.gate import MOST_REQUESTS, Gate, GatePolicy, may
+from ao_server.who import Role
 
 TOKEN = "a" * 32
 
@@ -36,3 +37,8 @@ def test_a_request_with_a_token_is_answered_while_others_from_its_address_are_to
         assert 429 in [await status_of(gate, "") for _ in range(2 * MOST_REQUESTS)]
 
     asyncio.run(story())
+
+
+def test_only_clients_see_where_events_are_sent() -> None:
+    for path in ("/webhooks", "/ui/webhooks", "/ui/webhooks/whk_1/delete"):
+        assert [role for role in get_args(Role) if may(role, "GET", path)] == ["client"]

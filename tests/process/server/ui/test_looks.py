@@ -9,7 +9,7 @@ from tests.process.server.conftest import Served
 from tests.process.server.ui.conftest import NARROW, Open, start_scripted
 
 MINIATURES = Path(__file__).parents[3] / "miniatures"
-EMPTY_PAGES = ["/ui/runs", "/ui/sessions", "/ui/inbox", "/ui/workers", "/ui/usage", "/ui/nothing"]
+EMPTY_PAGES = ["/ui/runs", "/ui/sessions", "/ui/inbox", "/ui/workers", "/ui/usage", "/ui/webhooks", "/ui/nothing"]
 
 
 def serious_faults(page: Page, **options: list[str]) -> list[str]:
