@@ -6,6 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from ao_protocol.events import Failure, Result
+from ao_protocol.short_text import shorten_line
 from ao_protocol.wire import JsonObject
 from ao_runner.store.deliveries import Webhook
 from ao_runner.store.notices import EventName, Notice
@@ -95,5 +96,5 @@ def chat_text(message: Mapping[str, Any], address: str) -> str:
 
 def _plain(text: str) -> str:
     """Return a text that mentions nobody and links to nothing in a chat (https://docs.slack.dev/messaging)."""
-    cut = text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
+    cut = shorten_line(text, MOST_CHARACTERS)
     return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "@\u200b")
