@@ -3,9 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from ao_runner.runs.narration import NOTHING, NarrationEntry
 from ao_runner.store.records import RunState
+
+GOES_ON: Final = "It goes on with the answer of a person."
+"""What a run without parameters was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def without_repetition(told: NarrationEntry, said: str, is_run_page: bool) -> Na
         said: The text of the last message of the run.
         is_run_page: Whether the page has panels for the parameters and the result of this run.
     """
-    if told.kind == "start" and is_run_page:
+    if told.kind == "start" and is_run_page and told.value != GOES_ON:
         return NarrationEntry("start", told.title, told.text)
     if told.title != "Result" or told.kind != "end":
         return told

@@ -16,7 +16,7 @@ from ao_runner.store.brief_fields import begin_of
 from ao_runner.store.records import Run, RunState
 from ao_runner.store.store import Store
 from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after
-from ao_server.pages.calls import Bar, axes_of, bar_of, without_repetition
+from ao_server.pages.calls import GOES_ON, Bar, axes_of, bar_of, without_repetition
 from ao_server.pages.rendering import fragment
 
 EVENTS_OF_PAGE: Final = 100
@@ -163,7 +163,7 @@ def asked_of(run: Run) -> JsonValue:
     """Return the prompt of a run; other parameters as they are."""
     parameters = run.parameters
     if not parameters and run.input_responses:
-        return "It goes on with the answer of a person."
+        return GOES_ON
     return parameters["prompt"] if parameters.keys() == {"prompt"} else begin_of(dict(parameters))
 
 
