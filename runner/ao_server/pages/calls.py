@@ -3,13 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from ao_runner.runs.narration import NOTHING, NarrationEntry
 from ao_runner.store.records import RunState
-
-GOES_ON: Final = "It goes on with the answer of a person."
-"""What a run without parameters was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +59,16 @@ def bar_of(axis: tuple[str, int], time: str, ended_at: str, is_call: bool) -> Ba
     return Bar(begin, end, max(axis[1], begin, end or 0))
 
 
-def without_repetition(told: NarrationEntry, said: str, is_run_page: bool) -> NarrationEntry:
+def without_repetition(told: NarrationEntry, said: str, is_run_page: bool, has_parameters: bool) -> NarrationEntry:
     """Return the end or the begin of a run without what the page shows above: the parameters, or the result.
 
     Args:
         told: The entry.
         said: The text of the last message of the run.
         is_run_page: Whether the page has panels for the parameters and the result of this run.
+        has_parameters: Whether the run has parameters.
     """
-    if told.kind == "start" and is_run_page and told.value != GOES_ON:
+    if told.kind == "start" and is_run_page and has_parameters:
         return NarrationEntry("start", told.title, told.text)
     if told.title != "Result" or told.kind != "end":
         return told

@@ -16,7 +16,7 @@ from ao_runner.store.brief_fields import begin_of
 from ao_runner.store.records import Run, RunState
 from ao_runner.store.store import Store
 from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after
-from ao_server.pages.calls import GOES_ON, Bar, axes_of, bar_of, without_repetition
+from ao_server.pages.calls import Bar, axes_of, bar_of, without_repetition
 from ao_server.pages.rendering import fragment
 
 EVENTS_OF_PAGE: Final = 100
@@ -163,7 +163,7 @@ def asked_of(run: Run) -> JsonValue:
     """Return the prompt of a run; other parameters as they are."""
     parameters = run.parameters
     if not parameters and run.input_responses:
-        return GOES_ON
+        return "It goes on with the answer of a person."
     return parameters["prompt"] if parameters.keys() == {"prompt"} else begin_of(dict(parameters))
 
 
@@ -199,7 +199,7 @@ class EntryReader:
             begun = {(one.run_id, one.told.call) for one in entries if one.told.kind == "tool" and not one.told.label}
             if any((one.run_id, one.told.call) not in begun | self._open.keys() for one in ends):
                 self._look_back(store, events[0])
-        return on_axes(with_joined_pieces(self._with_ends(entries)), states)
+        return on_axes(with_joined_pieces(self._with_ends(entries, states)), states)
 
     @property
     def has_open_calls(self) -> bool:
@@ -219,7 +219,7 @@ class EntryReader:
                   for one in entries]  # fmt: skip
         return on_axes(closed, states)
 
-    def _with_ends(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _with_ends(self, entries: Sequence[Entry], states: Mapping[str, RunState]) -> list[Entry]:
         """Return the entries with the ends of calls in the entries of their begins, where these are shown."""
         found: dict[tuple[str, str] | EventPosition, Entry] = {}
         for one in entries:
@@ -238,7 +238,9 @@ class EntryReader:
             if one.told.kind == "message" and not one.told.parent:
                 self._said[one.run_id] = one.told.text
             said = self._said.get(one.run_id, "")
-            entry = replace(entry, told=without_repetition(entry.told, said, self.is_run_page))
+            state = states.get(one.run_id)
+            has_parameters = state is None or bool(state.run.parameters)
+            entry = replace(entry, told=without_repetition(entry.told, said, self.is_run_page, has_parameters))
             if one.told.kind == "tool" and not one.told.label:
                 found[key] = self._open[key] = entry
             else:

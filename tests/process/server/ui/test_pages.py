@@ -51,7 +51,7 @@ def test_pages_are_the_same_with_each_engine(share: Serve, shared_store: str) ->
     assert "$.approval" in page_of(server, f"/ui/runs/{runs['reviewer']['run_id']}")
     session = page_of(server, f"/ui/sessions/{runs['many']['session_id']}")
     assert child["session_id"] in session
-    assert len(entries_of(session)) > 50
+    assert len(entries_of(session)) > 25
     assert page_of(server, "/ui/usage").count("$0.5000") > 3
     for path in ("/ui/sessions", "/ui/inbox", "/ui/workers"):
         page_of(server, path)
@@ -228,7 +228,7 @@ def test_chosen_failures_are_set_aside_and_the_others_left_alone(scripted: Serve
 def test_earlier_events_follow_one_another_without_gap_or_repetition(scripted: Served) -> None:
     run = scripted.ended(start_scripted(scripted, "many")["run_id"])
     events = scripted.client.get(f"/sessions/{run['session_id']}/log", params={"limit": 1000}).json()["events"]
-    told = [one["id"] for one in events if one["event"]["event_type"] not in {"heartbeat", "usage"}]
+    told = [one["id"] for one in events if one["event"]["event_type"] not in {"heartbeat", "usage", "tool_finished"}]
     for base in (f"/ui/runs/{run['run_id']}", f"/ui/sessions/{run['session_id']}"):
         page, found = page_of(scripted, base), list[str]()
         while True:
