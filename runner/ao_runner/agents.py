@@ -30,7 +30,7 @@ from ao_runner.blueprints.loading import load_blueprint, understand_blueprint
 from ao_runner.discovery import describe, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
-from ao_runner.known_settings import SettingRefused, setting_remarks
+from ao_runner.known_settings import setting_remarks
 from ao_runner.model_script import play_model_script
 from ao_runner.named_schemas.from_models import schema_of_class
 from ao_runner.processes.containment import probe
@@ -169,8 +169,8 @@ class Agent(CallerTerms, Generic[Value]):
 
         Raises:
             AgentFailed: The run ended with a failure.
-            RunnerError: Nothing was run: the blueprint, the profile, a setting or the executor cannot be used, or there
-                is no such session; the text says why.
+            RunnerError: Nothing was run: the blueprint, the profile or the executor cannot be used, or there is no such
+                session; the text says why.
             ValueError: Nothing was run: the parameters or `config` hold what no invocation can; the text has the place.
             pydantic.ValidationError: The answer fits the blueprint's own schema, but not the model.
         """
@@ -192,7 +192,7 @@ class Agent(CallerTerms, Generic[Value]):
             fail_lost_runs(store)
             accepted = accept(asked, Reception(os.environ, home, str(Path.cwd()), store, is_queued=False))
             if accepted.is_new_session:
-                await _refuse_unknown_settings(asked.executor_config, profile)
+                await _warn_of_unknown_settings(asked.executor_config, profile)
             simulation = simulator.simulation if simulator else None
             request = request_here(accepted, profile, store, home, simulation=simulation)
             run, pausing = accepted.run, paused_profiles(accepted.run, profile)
@@ -402,12 +402,12 @@ def _refuse_in_a_loop(name: str) -> None:
     )
 
 
-async def _refuse_unknown_settings(config: JsonObject, profile: Profile) -> None:
-    """Refuse what the executor does not know, as the options of `ao run` do."""
+async def _warn_of_unknown_settings(config: JsonObject, profile: Profile) -> None:
+    """Tell what the executor does not know, as `ao run --config` does; it is left out or refused with the run."""
     if config:
         description = await describe(locate_executor(profile.executor), bare_environment(os.environ))
-        if remarks := setting_remarks(config, description, ROOT):
-            raise SettingRefused(f"executor {description.executor.name}: {'; '.join(remarks)}")
+        for remark in setting_remarks(config, description, ROOT):
+            warnings.warn(f"config: executor {description.executor.name}: {remark}", stacklevel=2)
 
 
 @dataclass

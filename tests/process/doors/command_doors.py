@@ -1,6 +1,7 @@
 """The doors of this host: commands, and `Agent` of Python."""
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -134,12 +135,14 @@ class Python(Door):
                 given["model_script"] = files.write("model_script", given["model_script"])
             attachments = given.pop("attachments", [])
             fields: dict[str, Any] = {"project_dir": folder / "work", "home": folder / "home", **given}
-            try:
-                attached = [Attachment(**one) for one in attachments]
-                agent: Agent = Agent(folder / "work" / f"{asked['agent']}.json", **fields)
-                agent.run(parameters=asked["parameters"], attachments=attached)
-            except Exception as error:  # noqa: BLE001  # any refusal
-                return f"{type(error).__name__}: {error}"
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of settings that the executor does not know
+                try:
+                    attached = [Attachment(**one) for one in attachments]
+                    agent: Agent = Agent(folder / "work" / f"{asked['agent']}.json", **fields)
+                    agent.run(parameters=asked["parameters"], attachments=attached)
+                except Exception as error:  # noqa: BLE001  # any refusal
+                    return f"{type(error).__name__}: {error}"
             return None
 
         yield ask

@@ -48,7 +48,8 @@ def posted(server: Served, path: str, document: object, status: int = 201) -> st
     if answer.status_code == status:
         return None
     assert 400 <= answer.status_code < 500, (answer.status_code, answer.text[:1000])
-    return said(answer.json()["detail"])
+    problem = answer.json()
+    return said(problem.get("errors", problem))
 
 
 def said(detail: Any) -> str:

@@ -59,6 +59,7 @@ NOT_COMPARED: Final = {
     "announced": "of the end",
     "succeeds": "of a copy",
     "batch_id": "an id",
+    "aside": "of the inbox",
 }
 """The columns of both tables that no request sets, with the reason."""
 _JSON: Final = {

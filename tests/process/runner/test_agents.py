@@ -14,7 +14,6 @@ import ao_runner.agents
 from ao_protocol.contracts.vetting import vetted_document
 from ao_runner.agents import Agent, AgentFailed, Answer, Event
 from ao_runner.errors import RunnerError
-from ao_runner.known_settings import SettingRefused
 from ao_runner.store.records import RunFilter
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store_errors import SessionUnknown
@@ -139,10 +138,10 @@ def test_an_answer_has_the_usage_of_its_run_and_its_attempts(tmp_path: Path) -> 
     assert (answer.usage.input_tokens, answer.usage.cost_usd) == (3, 0.5)
 
 
-def test_a_setting_that_the_executor_does_not_know_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
-    with pytest.raises(SettingRefused, match=r"scripted: \$\.scrpt: unknown setting; did you mean 'script'\?"):
-        echo(tmp_path, profile="scripted", config={"scrpt": "x"}).run("x")
-    assert stored(tmp_path) == []
+def test_a_setting_that_the_executor_does_not_know_is_told(tmp_path: Path) -> None:
+    config = {"scrpt": "x", "script": {"answers": [{"text": "yes"}]}}
+    with pytest.warns(UserWarning, match=r"scripted: \$\.scrpt: unknown setting; did you mean 'script'\?"):
+        echo(tmp_path, profile="scripted", config=config).run("x")
 
 
 def test_a_stream_yields_events_while_the_run_goes_on_and_then_the_answer(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_parent_waits_for_a_child_whose_answer_keeps_the_contract_of_the_paren
         starting_a_grader(output_schema=GRADE),
         {
             "text": "It is a 2.",
-            "expect": {"tool_result_contains": ['"validated_output"', '"grade": 2', '"valid": true']},
+            "expect": {"tool_result_contains": ['"validated_output"', '"grade":2', '"valid":true']},
         },
     )
     grader = start_model({"text": "Fine."}, {"json": {"grade": 2}})
@@ -77,7 +77,7 @@ def test_a_parent_ends_its_turn_and_is_resumed_with_the_result_of_its_child(
 ) -> None:
     director = start_model(
         starting_a_grader(mode="async_callback"),
-        {"text": "I wait.", "expect": {"tool_result_contains": '"status": "pending"'}},
+        {"text": "I wait.", "expect": {"tool_result_contains": '"status":"pending"'}},
         {
             "text": "It is a 2.",
             "expect": {

@@ -71,6 +71,7 @@ def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
         "stop_wanted",
         "last_seq",
         "host",
+        "aside",
     ]
 
 
