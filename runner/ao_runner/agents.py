@@ -146,8 +146,10 @@ class Agent(CallerTerms, Generic[Value]):
             RuntimeError: An event loop runs in this thread; await `run_async` there.
         """
         _refuse_in_a_loop("run")
-        given = {"parameters": parameters, "attachments": attachments, "session_id": session_id, "on_event": on_event}
-        return asyncio.run(self.run_async(prompt, **given))  # type: ignore[arg-type]  # the same parameters
+        running = self.run_async(
+            prompt, parameters=parameters, attachments=attachments, session_id=session_id, on_event=on_event
+        )
+        return asyncio.run(running)
 
     async def run_async(
         self,
@@ -214,8 +216,11 @@ class Agent(CallerTerms, Generic[Value]):
         Use it in a `with` block; leaving the block stops a run that has not ended. The parameters are those of
         `run_async`, whose errors are raised by the iterator and by `answer`.
         """
-        given = {"parameters": parameters, "attachments": attachments, "session_id": session_id}
-        return AgentStream(lambda on_event: self.run_async(prompt, **given, on_event=on_event))  # type: ignore[arg-type]
+        return AgentStream(
+            lambda on_event: self.run_async(
+                prompt, parameters=parameters, attachments=attachments, session_id=session_id, on_event=on_event
+            )
+        )
 
     def batch(
         self, prompts: Iterable[str | Mapping[str, JsonValue]], *, concurrency: int = 4

@@ -13,12 +13,6 @@ from ao_runner.errors import RunnerError
 from ao_runner.profiles import config_schema_problem
 
 
-class SettingRefused(RunnerError):
-    """The executor has no such setting. The run is refused, as with an invalid configuration in a file."""
-
-    exit_code = 64
-
-
 def setting_remarks(config: JsonObject, description: Description, place: str) -> list[str]:
     """Return remarks on the settings that an executor does not know."""
     if config_schema_problem(description) is not None:

@@ -29,8 +29,7 @@ REQUIRED: Final = "AO_TEST_REQUIRES_GENERATORS"
 """The variable with the programs that must be there, separated by blanks."""
 BY_NPM: Final = ".ci/run installs it for its own run if npm is there"
 OBTAINED: Final = {
-    "node": ".ci/toolchains installs it",
-    "go": ".ci/toolchains installs it",
+    **dict.fromkeys(["node", "go"], ".ci/toolchains installs it on Debian, as root"),
     **dict.fromkeys(["datamodel-codegen", "openapi-python-client"], ".ci/run installs it for its own run"),
     "go-jsonschema": "it is a Go module, and .ci/run installs none",
 }

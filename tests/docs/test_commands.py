@@ -19,6 +19,7 @@ import pytest
 from ao_model_simulator import ModelSimulator, Script
 from ao_model_simulator.endpoints import environment_for
 from tests.process.executors.examples.building import skip_without
+from tests.repositories import skip_outside_a_clone
 
 pytestmark = pytest.mark.slow  # half an hour; the README's own commands are a part of .ci/run
 
@@ -142,10 +143,7 @@ PAGES = [
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_of_a_page_run_as_written(page: Path, tmp_path: Path) -> None:
-    if not (ROOT / ".git").exists():
-        pytest.skip("these files are no clone of the repository, and the commands of the pages are run in a fresh one")
-    if shutil.which("git") is None:
-        pytest.skip("git is not there, which clones the repository; .ci/toolchains installs it")
+    skip_outside_a_clone()
     skip_without("jq", "the example in bash")
     clone, home = tmp_path / "clone", tmp_path / "home"
     home.mkdir()

@@ -1,7 +1,6 @@
 """`.ci/release` builds a release that can be trusted, or says what is missing."""
 
 import hashlib
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,16 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_commands import GIT, make_clone
+from tests.repositories import skip_outside_a_clone
 
-ROOT = Path(__file__).parents[2]
 SECTION = "## 0.1.0 - 2026-11-27\n\n- Added: everything.\n\n"
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """Return a clone whose publisher has answered, and whose changelog has the version."""
-    if not (ROOT / ".git").exists() or shutil.which("git") is None:
-        pytest.skip("a release is made from a clone of the repository, by git")
+    skip_outside_a_clone()
     made = tmp_path / "clone"
     made.mkdir()
     make_clone(made)

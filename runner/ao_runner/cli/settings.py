@@ -13,9 +13,16 @@ from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.cli.options import SETTING_OPTIONS, RunArguments, split_pair
 from ao_runner.cli.printing import show_remarks
 from ao_runner.discovery import DescribeFailed, ExecutorNotFound, describe_executor, locate_executor
-from ao_runner.known_settings import SettingRefused, UnknownSetting, find_place, setting_remarks
+from ao_runner.errors import RunnerError
+from ao_runner.known_settings import UnknownSetting, find_place, setting_remarks
 from ao_runner.profiles import Profile, config_schema_problem
 from ao_runner.runs.run_request import bare_environment
+
+
+class SettingRefused(RunnerError):
+    """The executor has no such setting. The run is refused, as with an invalid configuration in a file."""
+
+    exit_code = 64
 
 
 def with_settings(config: JsonObject, given: RunArguments, profile: Profile) -> JsonObject:

@@ -16,7 +16,7 @@ from tests.faults.worker.working import until
 from tests.postgres_server import PostgresServer, require_server
 from tests.process.runner.cli.calling import MINIATURES, Ao
 from tests.process.runner.postgres.acting import ao_at, working
-from tests.repositories import git
+from tests.repositories import git, skip_outside_a_clone
 
 pytestmark = pytest.mark.slow  # each case starts two versions of the program several times
 
@@ -30,10 +30,9 @@ PACKAGES = ("runner", "protocol", "executors")
 def older(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the PYTHONPATH of the program as it was then."""
     folder = tmp_path_factory.mktemp("older")
-    if not (REPOSITORY / ".git").exists():
-        pytest.skip("these files are no clone of the repository, which has the program of that time")
+    skip_outside_a_clone()
     if git(REPOSITORY, "rev-parse", "--is-shallow-repository") == "true":
-        pytest.skip("this clone is shallow, and may lack the commit of that time: git fetch --unshallow")
+        pytest.skip(f"this clone is shallow, and may lack the program of that time, {COMMIT}: git fetch --unshallow")
     packed = subprocess.run(["git", "-C", REPOSITORY, "archive", COMMIT, *PACKAGES], capture_output=True, check=True)  # noqa: S607
     subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)  # noqa: S607
     return os.pathsep.join(str(folder / name) for name in PACKAGES)

@@ -22,7 +22,7 @@ BWRAP = [
 @cache
 def why_bwrap_cannot_run() -> str:
     if shutil.which("bwrap") is None:
-        return "bwrap is not installed; .ci/toolchains installs it"
+        return "bwrap is not installed; .ci/toolchains installs it on Debian, as root"
     tried = subprocess.run([*BWRAP[:4], *BWRAP[10:], "true"], capture_output=True, text=True, check=False)
     return "" if tried.returncode == 0 else f"bwrap exits with {tried.returncode} here: {tried.stderr.strip()}"
 
