@@ -106,8 +106,8 @@ class Git:
             advice = "it is not on PATH outside of the project; install it, or use workspace: copy"
             raise WorkspaceProblem(f"{argv[0]} cannot run: {advice if is_missing else error}") from error
 
-    def with_variables(self, **variables: Path) -> "Git":
-        """Return git with further variables, whose values are paths."""
+    def with_variables(self, **variables: Path | str) -> "Git":
+        """Return git with further variables."""
         return replace(self, environment={**self.environment, **{name: str(path) for name, path in variables.items()}})
 
     def names(self, *arguments: str, at: Path | str) -> list[str]:

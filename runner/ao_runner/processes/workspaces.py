@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -37,6 +38,12 @@ MOST_BYTES: Final = 10 * 2**30
 """The most that is copied."""
 MOST_NAMED_FILES: Final = 200
 """How many changed files a record names; further ones are only counted."""
+
+MOST_DIFFED_FILES: Final = 50
+MOST_DIFFED_BYTES: Final = "32k"
+"""The size up to which git compares the lines of a file."""
+MOST_DIFF: Final = 2**16
+"""The size of all diffs of a record in characters; a diff that does not fit is left out."""
 
 _PLAIN_NAME: Final = re.compile(r"(?!s-)[a-z0-9][a-z0-9_-]{0,63}")
 _KINDS: Final = {"A": "added", "D": "removed"}
@@ -273,7 +280,9 @@ def _settle_worktree(
         git.run("unpack-objects", "-q", at=at, stdin=stored.pack)
     head = git.run("rev-parse", "--verify", f"{head_of(git_dir)}^{{commit}}", at=at)
     raw = git.names("diff-tree", "-r", "-z", "--no-renames", "--raw", base, stored.name, at=at)
-    changes = _named([(kind.split()[4], name) for kind, name in zip(raw[::2], raw[1::2], strict=True)])
+    named = [(kind.split()[4], name) for kind, name in zip(raw[::2], raw[1::2], strict=True)]
+    changes = _named(named)
+    changes["diffs"] = _diffs(named[:MOST_DIFFED_FILES], base, stored.name, git, at)
     changes |= {"base": base, "summary": git.run("diff-tree", "-M", "--shortstat", base, stored.name, at=at).strip()}
     if stored.has_repositories:
         changes |= {"problem": "the commit does not contain the git repositories in the tree"}
@@ -311,10 +320,30 @@ def _commit(state: Workspace, tree: str, head: str, git: Git, at: Path, message:
 
 def _named(changes: Sequence[tuple[str, str]]) -> "JsonObject":
     files: list[JsonObject] = [
-        {"path": os.fsencode(name).decode(errors="replace"), "change": _KINDS.get(kind, "changed")}
-        for kind, name in changes[:MOST_NAMED_FILES]
+        {"path": _shown(name), "change": _KINDS.get(kind, "changed")} for kind, name in changes[:MOST_NAMED_FILES]
     ]
     return {"file_count": len(changes), "files": [*files]}
+
+
+def _diffs(changes: Sequence[tuple[str, str]], base: str, tree: str, git: Git, at: Path) -> "JsonObject":
+    """Return the diffs of changed files by path, made without any program or setting of a repository."""
+    git = replace(git, settings=(*git.settings, f"core.bigFileThreshold={MOST_DIFFED_BYTES}"))
+    git = git.with_variables(GIT_LITERAL_PATHSPECS="1")
+    options = ("-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+    text = git.run("diff-tree", *options, base, tree, "--", *(name for _, name in changes), at=at) if changes else ""
+    sections = iter(re.split(r"(?m)^(?=diff --git )", _shown(f"{text}\n"))[1:])
+    diffs: JsonObject = {}
+    left = MOST_DIFF
+    for kind, name in changes:
+        diff = "".join(islice(sections, 2 if kind == "T" else 1))  # another type is a removal and an addition
+        if len(diff) <= left:
+            diffs[_shown(name)] = diff
+            left -= len(diff)
+    return diffs
+
+
+def _shown(text: str) -> str:
+    return os.fsencode(text).decode(errors="replace")
 
 
 def _changes_in_copy(place: WorkspacePlace, state: Workspace) -> list[tuple[str, str]]:

@@ -50,7 +50,9 @@ Weight: TypeAlias = Literal["line", "detail", "quiet"]
 
 NOTHING: Final = object()
 """Stands for a value that an event does not have, since it may have null."""
-WORKSPACE: Final = "_ao/workspace"
+_WORKSPACE: Final = "_ao/workspace"
+CHANGES: Final = "Changes"
+"""The title of what a run changed in its workspace."""
 _RESOLVED_BY: Final = {
     "person": "by a person",
     "policy": "because the run ended",
@@ -322,10 +324,10 @@ def _(body: Failure) -> NarrationEntry:
 @entry_of.register
 def _(body: VendorEvent) -> NarrationEntry:
     general = entry_of.dispatch(object)(body)
-    if body.event_type != WORKSPACE:
+    if body.event_type != _WORKSPACE:
         return general
     severity: Severity = "warning" if "problem" in body.fields else "plain"
-    return replace(general, text=_workspace(body.fields), line="", severity=severity, weight="line")
+    return replace(general, title=CHANGES, text=_workspace(body.fields), line="", severity=severity, weight="line")
 
 
 def describe_usage(usage: UsageFigures | None) -> str:
@@ -353,7 +355,8 @@ def _workspace(fields: JsonObject) -> str:
     """Return where the changes of a run are."""
     kept = f"workspace: {fields['path']}" if fields.get("path") else ""
     branch = f"branch {fields['branch']}" if fields.get("branch") else ""
-    parts = (f"{fields.get('file_count', '?')} files changed", branch, kept, str(fields.get("problem", "")))
+    count = fields.get("file_count", "?")
+    parts = (f"{count} {'file' if count == 1 else 'files'} changed", branch, kept, str(fields.get("problem", "")))
     return ", ".join(filter(None, parts))
 
 

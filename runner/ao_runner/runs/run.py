@@ -36,6 +36,7 @@ from ao_runner.runs.run_request import (
     RunRequest,
     SandboxNotThere,
     StopRequests,
+    WorkFolder,
     bare_environment,
     environment_of,
     redactor_of,
@@ -130,16 +131,11 @@ async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests
         from ao_runner.runs.workspace import perform_in_workspace  # only these runs need it
 
         return await perform_in_workspace(request, journal, partial(_perform, request, stops, launcher))
-    return await _perform(request, stops, launcher, journal, request.session.project_dir)
+    return await _perform(request, stops, launcher, journal, WorkFolder(request.session.project_dir))
 
 
 async def _perform(
-    request: RunRequest,
-    stops: StopRequests,
-    launcher: Launcher,
-    journal: Journal,
-    project_dir: str,
-    refusal: CannotStart | None = None,
+    request: RunRequest, stops: StopRequests, launcher: Launcher, journal: Journal, folder: WorkFolder
 ) -> Terminal:
     """Perform a run in a folder, or end it with a refusal."""
     identity = RunIdentity(
@@ -147,15 +143,16 @@ async def _perform(
     )
     redactor = NO_SECRETS
     try:
-        if refusal is not None:
-            raise refusal
+        if folder.refusal is not None:
+            raise folder.refusal
         if request.refusal is not None:
             raise CannotStart(request.refusal)
         is_turn = launcher.keeps(request.session.session_id)
-        checked = await _beside_the_loop(request, lambda: check_run(request, project_dir, is_turn=is_turn))
-        description = await _describe(request, project_dir, stops, launcher)
+        checked = await _beside_the_loop(request, lambda: check_run(request, folder.path, is_turn=is_turn))
+        description = await _describe(request, folder.path, stops, launcher)
         journal.mark("described")
         environment, redactor = _environment(request, description, journal)
+        folder.learn_secrets(redactor)
         ready = await _beside_the_loop(
             request, partial(ready_run, checked, description, environment, redactor, is_turn=is_turn)
         )

@@ -271,6 +271,15 @@ class CannotStart(Exception):
         self.failure = failure
 
 
+@dataclass(frozen=True, slots=True)
+class WorkFolder:
+    """The folder that a run works in, or why there is none. `learn_secrets` is given the redactor of the run."""
+
+    path: str
+    refusal: CannotStart | None = None
+    learn_secrets: Callable[[Redactor], object] = lambda _: None
+
+
 def refused(error_type: ErrorType, message: str, **facts: Any) -> CannotStart:  # noqa: ANN401  # those of `failed`
     """Return the error that ends a run as refused, as an executor would refuse it; see `outcome.failed` for `facts`."""
     from ao_runner.runs.outcome import failed  # late: hardly any run needs it before its invocation is written

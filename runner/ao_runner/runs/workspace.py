@@ -5,15 +5,17 @@ keeps its project folder in the store and towards coordinators; only the executo
 """
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal, VendorEvent
+from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.wire import JsonObject
 from ao_runner.home import HomeOpen, private_folder
 from ao_runner.processes.calls import CallNotFinished, call_long
@@ -28,10 +30,12 @@ from ao_runner.processes.workspaces import (
 )
 from ao_runner.run_events import NOT_DESCRIBED, Relayed, RunIdentity, as_event_of
 from ao_runner.runs.attempt import Journal, Mark
-from ao_runner.runs.run_request import CannotStart, RunRequest, refused
+from ao_runner.runs.run_request import RunRequest, WorkFolder, refused
 from ao_runner.store.records import RunRecord, timestamp
 
 EVENT_TYPE: Final = "_ao/workspace"
+Performing = Callable[[Journal, WorkFolder], Awaitable[Terminal]]
+
 OPEN_SECONDS: Final = 600.0
 SETTLE_SECONDS: Final = 300.0
 LOCK_ATTEMPTS: Final = 50
@@ -39,30 +43,28 @@ LOCK_SECONDS: Final = 0.1
 """How long to wait between attempts for a workspace that another process still settles."""
 
 
-class Performing(Protocol):
-    """Performs a run in a folder, or ends it with a refusal, and returns its terminal event."""
-
-    def __call__(  # noqa: D102
-        self, journal: Journal, project_dir: str, refusal: CannotStart | None = None
-    ) -> Awaitable[Terminal]: ...
-
-
 async def perform_in_workspace(request: RunRequest, journal: Journal, perform: Performing) -> Terminal:
-    """Perform a run with the workspace of its session as the project folder, and return the terminal event.
+    """Let `perform` perform a run with the workspace of its session as the project folder; return the terminal event.
 
     If there can be no workspace, the run is refused.
     """
     async with _workspace_of(request) as (place, opened):
         if isinstance(opened, str):
             refusal = refused(ErrorType.WORKSPACE_ERROR, opened, origin="environment")
-            return await perform(journal, request.session.project_dir, refusal)
+            return await perform(journal, WorkFolder(request.session.project_dir, refusal))
         held = _HeldEnd(journal, request, opened.project_dir)
-        is_failed = isinstance(await perform(held, opened.project_dir), Failure)
+        terminal = await perform(held, WorkFolder(opened.project_dir, learn_secrets=held.learn_secrets))
         message = f"Changes of run {request.run.run_id}\n\nSession: {request.session.session_id}"
         environ = git_variables(request.environ)
         try:
             record = await call_long(
-                SETTLE_SECONDS, settle_workspace, place, message, SETTLE_SECONDS, environ, is_failed=is_failed
+                SETTLE_SECONDS,
+                settle_workspace,
+                place,
+                message,
+                SETTLE_SECONDS,
+                environ,
+                is_failed=isinstance(terminal, Failure),
             )
         except CallNotFinished as error:
             record = {"kind": opened.kind, "kept": True, "path": opened.project_dir, "problem": str(error)}
@@ -121,6 +123,11 @@ class _HeldEnd:
     """The folder of the workspace, in whose place `session_bound` shows the project folder of the session."""
     _terminal: list[Relayed] = field(default_factory=list)
     _record: RunRecord | None = None
+    _redactor: Redactor = NO_SECRETS
+
+    def learn_secrets(self, redactor: Redactor) -> None:
+        """Take the redactor of the run, whose secrets names and lines of changed files may contain."""
+        self._redactor = redactor
 
     def begin(self) -> None:
         """Do nothing: the run is open."""
@@ -161,14 +168,16 @@ class _HeldEnd:
         return self._body()
 
     def let_go(self, workspace: JsonObject) -> Terminal:
-        """Relay what was changed and the terminal event, and close the run."""
+        """Relay what was changed and the terminal event, and close the run. The record does not repeat the diffs."""
         (terminal,) = self._terminal
+        workspace = json.loads(self._redactor.line(json.dumps(workspace).encode()))
         batch = [terminal]
         if workspace["kept"] or workspace["file_count"] or "problem" in workspace:
             told = self._event(terminal.seq, VendorEvent(event_type=EVENT_TYPE, fields=workspace))
             batch = [told, self._event(terminal.seq + 1, self._body(), terminal)]
         self.journal.relay(batch)
-        return self.journal.end(replace(self._record or RunRecord(argv=()), workspace=workspace))
+        brief = {name: value for name, value in workspace.items() if name != "diffs"}
+        return self.journal.end(replace(self._record or RunRecord(argv=()), workspace=brief))
 
     def _body(self) -> Terminal:
         body = self._terminal[0].body

@@ -150,7 +150,7 @@ class RunRecord:
     can_resume: bool = True
     """Whether the executor declares that it can continue the session."""
     workspace: JsonObject | None = None
-    """What the run changed in its workspace, and where the changes are, as in the event `_ao/workspace`."""
+    """What the run changed in its workspace, and where it is, as in the event `_ao/workspace` but without diffs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,18 @@
 """The events of a session as entries of a timeline: cut to a bounded size, and windowed. The rest can be downloaded."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, takewhile
-from typing import Final
+from itertools import groupby, islice, takewhile
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
 from ao_protocol.events import InvalidEvent
 from ao_protocol.short_text import Excerpt, begin_of_text, shorten, shorten_line
 from ao_runner.runs import narration
-from ao_runner.runs.narration import NOTHING, WORKSPACE, NarrationEntry, Nesting, event_for_people
+from ao_runner.runs.narration import CHANGES, NOTHING, NarrationEntry, Nesting, event_for_people
 from ao_runner.store.brief_fields import begin_of
 from ao_runner.store.records import Run, RunState
 from ao_runner.store.store import Store
@@ -33,7 +34,24 @@ CHARACTERS_OF_CALL: Final = 80
 CHARACTERS_OF_POINT: Final = 300
 MOST_POINTS: Final = 20
 MOST_FILES: Final = 200
+CHARACTERS_OF_DIFFS: Final = 16_000
+"""Maximum size of the diffs of an entry."""
 STATES: Final = {"good": "good", "fault": "bad", "error": "bad"}
+
+
+class ChangedFile(NamedTuple):
+    """A file that a run changed in its workspace, and the begin of the diff."""
+
+    change: str
+    path: str
+    diff: Excerpt
+
+    @property
+    def blocks(self) -> list[tuple[str, str]]:
+        """The diff in blocks of lines of one class: `added`, `removed`, `place` of the next lines, or nothing."""
+        kinds = {"+": "added", "-": "removed", "@": "place"}
+        lines = re.findall(r".*\n|.+", self.diff.text)
+        return [(kind, "".join(block)) for kind, block in groupby(lines, lambda line: kinds.get(line[0], ""))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +89,20 @@ class Entry:
         return in_one_line(self.end.text), pretty("" if value is None else value)
 
     @property
-    def files(self) -> list[tuple[str, str]]:
-        """The first files that the run changed in its workspace: what was done, and the path."""
-        fields = self.told.value if self.told.title == WORKSPACE else None
-        found = fields.get("files") if isinstance(fields, dict) else None
-        named = [one for one in found or () if isinstance(one, dict)] if isinstance(found, list) else []
-        return [(str(one.get("change", "")), shorten_line(str(one.get("path", "")), 300)) for one in named[:MOST_FILES]]
+    def files(self) -> list[ChangedFile]:
+        """The first files that the run changed in its workspace."""
+        fields = self.told.value if self.told.title == CHANGES else None
+        found, diffs = (fields.get("files"), fields.get("diffs")) if isinstance(fields, dict) else (None, None)
+        files, left = [], CHARACTERS_OF_DIFFS
+        for one in found[:MOST_FILES] if isinstance(found, list) else ():
+            if isinstance(one, dict):
+                whole = diffs.get(str(one.get("path")), "") if isinstance(diffs, dict) else ""
+                hunks = re.search(r"^@@.*", str(whole), re.MULTILINE | re.DOTALL)
+                diff = cut(hunks[0] if hunks else "", min(left, CHARACTERS_OF_TEXT))
+                left -= len(diff.text)
+                path = shorten_line(str(one.get("path", "")), CHARACTERS_OF_POINT)
+                files.append(ChangedFile(str(one.get("change", "")), path, diff))
+        return files
 
     @property
     def status(self) -> str:
@@ -186,9 +212,6 @@ class EntryReader:
 
     def read(self, store: Store, events: Sequence[LoggedEvent], states: Mapping[str, RunState]) -> list[Entry]:
         """Return the next events as entries, with the pieces of a message joined."""
-        if not self._is_nested and any('"parent_tool_call_id"' in event.line for event in events):
-            self._is_nested = True
-            self._look_back(store, events[0])
         if not self._is_nested and any('"parent_tool_call_id"' in event.line for event in events):
             self._is_nested = True
             self._look_back(store, events[0])

@@ -52,4 +52,4 @@ def test_a_worker_delivers_what_changed_before_the_end_of_the_run(home: Home) ->
     record = json.loads(home.call("result", "ses_1", "--record").stdout)["record"]
     assert record["workspace"]["files"] == [{"path": "b.txt", "change": "added"}]
     assert git(home.project, "show", "ao/ses_1:b.txt") == "x"
-    assert "1 files changed, branch ao/ses_1" in home.call("events", "ses_1", "--text").stdout
+    assert "1 file changed, branch ao/ses_1" in home.call("events", "ses_1", "--text").stdout

@@ -82,14 +82,24 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(project, tmp_path / "home")
 
 
+def diffs_of(performed: Performed) -> dict[str, str]:
+    """Return the diffs of changed files by path."""
+    (told,) = [item.event.body for item in performed.events if isinstance(item.event.body, VendorEvent)]
+    diffs: Any = told.fields["diffs"]
+    return dict(diffs)
+
+
 def workspace_of(performed: Performed) -> JsonObject:
-    """Return the record of the workspace, after a check that the event before the terminal one says the same."""
+    """Return the record of the workspace, after a check that the event before the terminal one says the same.
+
+    The event has the diffs, too.
+    """
     told = [item.event.body for item in performed.events if item.event_type == "_ao/workspace"]
     assert performed.record.workspace is not None
     if told:
         assert isinstance(told[0], VendorEvent)
         assert performed.events[-2].event_type == "_ao/workspace"
-        assert told[0].fields == performed.record.workspace
+        assert {name: value for name, value in told[0].fields.items() if name != "diffs"} == performed.record.workspace
     return performed.record.workspace
 
 
@@ -115,6 +125,45 @@ def test_changes_are_on_a_branch_when_the_result_comes_and_the_worktree_is_gone(
     assert git(desk.project, "status", "--porcelain") == ""
     assert len(git(desk.project, "worktree", "list").splitlines()) == 1
     assert desk.left() == []
+
+
+def test_the_event_has_the_diff_of_each_changed_file(desk: Desk) -> None:
+    diffs = diffs_of(
+        desk.run("echo two >> inner/a.txt; printf 'caf\\351\\n' > 'b c.txt'; rm .gitignore; ln -sf x inner/l")
+    )
+
+    assert diffs["inner/a.txt"].endswith("--- a/inner/a.txt\n+++ b/inner/a.txt\n@@ -1 +1,2 @@\n one\n+two\n")
+    assert "+caf\ufffd\n" in diffs["b c.txt"]
+    assert "-*.log\n" in diffs[".gitignore"]
+    assert "new file mode 120000" in diffs["inner/l"]
+
+
+@pytest.mark.thorough
+def test_a_diff_is_bounded_and_no_file_takes_that_of_another(desk: Desk) -> None:
+    made = "seq 9000 > inner/a.txt; head -c 900000 /dev/zero > big.txt; for i in $(seq 60); do echo $i > f$i; done"
+    diffs = diffs_of(
+        desk.run(
+            f"{made}; seq 8000 > n.txt; rm .gitignore; ln -s gone .gitignore; ln -sf / z; git config diff.x.command id"
+        )
+    )
+
+    assert "Binary files" in diffs["big.txt"]
+    assert "new file mode 120000" in diffs[".gitignore"]
+    assert "deleted file" in diffs[".gitignore"]
+    assert len(diffs) <= 50
+    assert sum(map(len, diffs.values())) <= 2**16
+    assert all(f"diff --git a/{path} b/{path}\n" in diff for path, diff in diffs.items())
+
+
+@pytest.mark.thorough
+def test_no_secret_of_the_run_is_in_a_diff_or_a_name(desk: Desk) -> None:
+    desk.environ = {**os.environ, "MY_TOKEN": "s3cret-value-1"}
+
+    performed = desk.run('echo "$MY_TOKEN" > "$MY_TOKEN"', secrets=["MY_TOKEN"])
+
+    assert "s3cret-value-1" not in "".join(performed.stored_lines)
+    assert "s3cret-value-1" not in str(performed.record.workspace)
+    assert "+***\n" in diffs_of(performed)["***"]
 
 
 @pytest.mark.thorough

@@ -113,3 +113,29 @@ def test_a_closed_fold_has_the_begin_of_a_thought_and_its_end_while_the_model_th
     assert entry is not None
     assert (entry.words, entry.text.text) == (words, "")
     assert f"{thought.rstrip()}\n</div>" in entry.html
+
+
+def test_a_changed_file_opens_its_diff_and_no_line_of_it_is_html() -> None:
+    diff = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-<b>old\n+<script>new\n"
+    files = [{"path": "a", "change": "changed"}, {"path": "b", "change": "added"}, {"path": ["a"]}, 7]
+    entry = on_page(line_of("_ao/workspace", file_count=3, files=files, diffs={"a": diff, "b": 3}))
+
+    assert entry is not None
+    assert [(file.path, [kind for kind, _ in file.blocks]) for file in entry.files] == [
+        ("a", ["place", "removed", "added"]),
+        ("b", []),
+        ("['a']", []),
+    ]
+    assert '<span class="added">+&lt;script&gt;new\n</span>' in entry.html
+    assert "<b>" not in entry.html
+
+
+def test_the_diffs_of_an_entry_are_bounded() -> None:
+    diff = "@@ -0,0 +1 @@\n" + "+x\n" * 9000
+    files = [{"path": f"{n}", "change": "added"} for n in range(300)]
+    entry = on_page(line_of("_ao/workspace", files=files, diffs={f"{n}": diff for n in range(300)}))
+
+    assert entry is not None
+    assert len(entry.files) == 200
+    assert sum(len(file.diff.text) for file in entry.files) <= 16_000
+    assert len(entry.html) < 80_000
