@@ -2,5 +2,5 @@
 
 from typing import Final
 
-VERSION: Final = "0.1.0"
+VERSION: Final = "1.0.0"
 """The version of this distribution; a test compares it with the installed metadata."""

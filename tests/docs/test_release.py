@@ -3,14 +3,16 @@
 import hashlib
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from ao_executors import VERSION
 from tests.docs.test_commands import GIT, make_clone
-from tests.repositories import skip_outside_a_clone
+from tests.repositories import ROOT, skip_outside_a_clone
 
-SECTION = "## 0.1.0 - 2026-11-27\n\n- Added: everything.\n\n"
+SECTION = f"## {VERSION} - 2026-11-27\n\n- Added: everything.\n\n"
 
 
 @pytest.fixture
@@ -45,12 +47,20 @@ def release(clone: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_the_package_has_one_version_and_the_changelog_has_its_notes() -> None:
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert package == VERSION
+    _, found, rest = (ROOT / "CHANGELOG.md").read_text().partition(f"\n## {VERSION} - ")
+    assert found
+    assert rest.partition("\n## ")[0].count("\n") <= 110
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "before", "after", "told"),
     [
         (".ci/release.toml", 'repository = "https://publisher.example"', 'repository = ""', "repository is empty"),
-        ("CHANGELOG.md", "## 0.1.0", "## 0.0.9", "has no section '## 0.1.0'"),
+        ("CHANGELOG.md", f"## {VERSION}", "## 0.0.9", f"has no section '## {VERSION}'"),
         ("CHANGELOG.md", "- Added: everything.\n", "- Added: a thing.\n" * 120, "longer than two pages"),
     ],
     ids=["publisher", "no notes", "long notes"],
@@ -76,10 +86,10 @@ def test_a_release_has_its_packages_notes_site_contents_and_checksums(clone: Pat
 
     assert made.returncode == 0, made.stdout + made.stderr
     files = {path.name for path in (clone / "build/release").iterdir()}
-    packages = {"ao_executor_protocol-0.1.0-py3-none-any.whl", "ao_executor_protocol-0.1.0.tar.gz"}
-    assert files == {*packages, "NOTES.md", "SHA256SUMS", "sbom-0.1.0.cdx.json", "site-0.1.0.tar.gz"}
+    packages = {f"ao_executor_protocol-{VERSION}-py3-none-any.whl", f"ao_executor_protocol-{VERSION}.tar.gz"}
+    assert files == {*packages, "NOTES.md", "SHA256SUMS", f"sbom-{VERSION}.cdx.json", f"site-{VERSION}.tar.gz"}
     assert (clone / "build/release/NOTES.md").read_text().strip() == "- Added: everything."
     for line in (clone / "build/release/SHA256SUMS").read_text().splitlines():
         digest, name = line.split()
         assert hashlib.sha256((clone / "build/release" / name).read_bytes()).hexdigest() == digest
-    assert str(clone) not in (clone / "build/release/sbom-0.1.0.cdx.json").read_text()
+    assert str(clone) not in (clone / f"build/release/sbom-{VERSION}.cdx.json").read_text()

@@ -69,6 +69,13 @@ def read_some(descriptor: int, size_bytes: int) -> bytes:
         return b""
 
 
+def bytes_in(pipe: IO[bytes]) -> bool:
+    """Return whether bytes are in a pipe that nobody has read."""
+    waiting = array.array("i", [0])
+    fcntl.ioctl(pipe.fileno(), termios.FIONREAD, waiting)
+    return bool(waiting[0])
+
+
 @dataclass(slots=True)
 class Collected:
     """The output so far, and when its parts ended. Several threads write it, under the lock of the transcript."""
@@ -131,6 +138,7 @@ class Process:
         stdout, stderr = self._process.stdout, self._process.stderr
         if stdout is None or stderr is None:
             raise RuntimeError("stdout and stderr are pipes")
+        self._stdout = stdout
         if start.reads_slowly and sys.platform == "linux":  # other systems cannot shrink the pipe
             fcntl.fcntl(stdout.fileno(), fcntl.F_SETPIPE_SZ, SLOW_BYTES)
         self._threads = [
@@ -335,10 +343,10 @@ class Process:
 
     def _wait_until_taken(self, deadline: float) -> None:
         while self._stdin is not None and self._got.exited is None and time.monotonic() < deadline:
-            waiting = array.array("i", [0])
+            waiting = False
             with contextlib.suppress(OSError):  # without an answer, assume that nothing waits
-                fcntl.ioctl(self._stdin.fileno(), termios.FIONREAD, waiting)
-            if not waiting[0]:
+                waiting = bytes_in(self._stdin)
+            if not waiting:
                 return
             time.sleep(0.0002)
 
@@ -347,8 +355,7 @@ class Process:
             time.sleep(SLOW_FOR_SECONDS)
         slow_until = time.monotonic() + SLOW_FOR_SECONDS
         with pipe:
-            while chunk := read_some(pipe.fileno(), SLOW_BYTES if slowly else READ_BYTES):
-                self._take(chunk)
+            while self._take(pipe.fileno(), SLOW_BYTES if slowly else READ_BYTES):
                 if not self._reads or self.has_flooded:
                     break
                 if slowly and time.monotonic() < slow_until:
@@ -356,11 +363,14 @@ class Process:
         with self._noted():
             self._got.stdout_ended = self.transcript.seconds()
 
-    def _take(self, chunk: bytes) -> None:
-        now = self.transcript.seconds()
+    def _take(self, descriptor: int, size_bytes: int) -> bool:
+        """Read and note the next bytes of stdout in one step; return False at its end."""
+        select.select([descriptor], [], [])
         with self._noted():
-            for line in self._got.take(chunk, now):
+            chunk = read_some(descriptor, size_bytes)
+            for line in self._got.take(chunk, self.transcript.seconds()):
                 self.transcript.note("stdout", line.raw.removesuffix(b"\n"), self.number)
+        return bool(chunk)
 
     def _read_stderr(self, pipe: IO[bytes]) -> None:
         with pipe:
@@ -381,7 +391,16 @@ class Process:
         with self._noted():
             self._code = code
             self._got.exited = self.transcript.seconds()
-            self.transcript.note("exit", exit_text(code), self.number)
+        # What it wrote before stands before its exit.
+        deadline = time.monotonic() + DRAIN_SECONDS
+        while self._reads and self._has_unread_output() and time.monotonic() < deadline:
+            time.sleep(0.0002)
+        self.transcript.note("exit", exit_text(code), self.number)
+
+    def _has_unread_output(self) -> bool:
+        with self.transcript.changed, contextlib.suppress(OSError, ValueError):  # it may be closed
+            return bytes_in(self._stdout)
+        return False
 
     @contextlib.contextmanager
     def _noted(self) -> Iterator[None]:

@@ -385,6 +385,7 @@ def _live_row(run: LiveRun, owners: dict[str, Owner], now: datetime) -> list[str
 
 def doing(lines: tuple[str, ...]) -> str:
     """Return what a run does, in a few words, by the last of its events that says so."""
+    otherwise = "starting" if not lines else "working"
     for line in reversed(lines[-MOST_READ_LINES:]):
         try:
             entry = entry_of(event_for_people(line.encode()).body)
@@ -393,7 +394,9 @@ def doing(lines: tuple[str, ...]) -> str:
         is_line = entry.weight == "line" and entry.kind != "start"
         if told := f"{entry.mark} {entry.sentence}" if is_line else entry.doing:
             return told
-    return "starting" if not lines else "working"
+        if (entry.title, entry.text) == ("Heartbeat", "model"):  # what is before it may be cut off
+            otherwise = "thinking"
+    return otherwise
 
 
 def _live_document(live: Live, owners: dict[str, Owner]) -> dict[str, object]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ao_executors import VERSION
 from ao_protocol.documents import parse_description
 from tests.process.executors.driver import WAIT_SECONDS, installed
 from tests.process.executors.homemade import homemade
@@ -45,7 +46,7 @@ def test_help_is_on_stderr_and_waits_for_no_input(argument: str) -> None:
 
 
 def test_the_version_is_printed() -> None:
-    assert call(program("echo"), "--version").stdout == b"ao-echo-exec 0.1.0\n"
+    assert call(program("echo"), "--version").stdout == f"ao-echo-exec {VERSION}\n".encode()
 
 
 @pytest.mark.requirement("AOX-109")
