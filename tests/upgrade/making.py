@@ -5,18 +5,18 @@ release, and never again for the same version.
 """
 
 import json
-import shutil
 import signal
 import sqlite3
 import subprocess
+import sysconfig
 import tarfile
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from ao_executors import VERSION
-from ao_runner.outbox.outbox_file import FILE_NAME as OUTBOX
 from ao_runner.store.store_file import FILE_NAME as STORE
 from ao_server.gate import tokens_of
 from tests.faults.worker.working import until
@@ -24,8 +24,10 @@ from tests.process.runner.cli.calling import Ao, Called
 from tests.process.server.conftest import Served
 
 HERE: Final = Path(__file__).parent
-PLACE: Final = Path("/tmp/ao-home-of-a-release")  # noqa: S108  # the same for everybody, since it is in the data
-EXECUTORS: Final = ("echo", "scripted")
+ANSWER: Final = b"from the outbox"
+"""The answer of the run whose message and result are in the outbox."""
+INSTALLED_AT: Final = "/opt/ao/bin"
+"""Stands in the data for the folder of the executors."""
 AGENT: Final = "name: reviewer\nsystem_prompt: Review.\n"
 SCHEMA: Final = {"type": "object", "required": ["verdict"], "properties": {"verdict": {"enum": ["approve", "reject"]}}}
 PROFILES: Final = {
@@ -66,12 +68,13 @@ class Maker:
     ao: Ao
 
     def call(self, *arguments: str, exit_code: int = 0, **more: Any) -> Called:
-        called = self.ao(*arguments, PATH=f"{PLACE}/bin:/usr/bin:/bin", **more)
+        called = self.ao(*arguments, **more)
         assert called.exit_code == exit_code, called
         return called
 
     def submit(self, prompt: str, profile: str, *options: str) -> str:
-        return self.call("submit", "reviewer.yaml", "-p", prompt, "--profile", profile, *options).stdout.strip()
+        named = ("--profile", profile, "--project-dir", "/")
+        return self.call("submit", "reviewer.yaml", "-p", prompt, *named, *options).stdout.strip()
 
     def work(self) -> None:
         self.call("worker", "--until-idle")
@@ -88,7 +91,9 @@ def make(maker: Maker) -> dict[str, str]:
     ids["with a schema"] = maker.submit("Judge", "judge", "--output-schema-name", "verdict")
     ids["failed"] = maker.submit("Fail", "broken")
     ids["asks"] = maker.submit("Clean up", "careful")
-    batch = maker.call("submit", "reviewer.yaml", "--batch", "prompts.jsonl", "--profile", "plain")
+    batch = maker.call(
+        "submit", "reviewer.yaml", "--batch", "prompts.jsonl", "--profile", "plain", "--project-dir", "/"
+    )
     ids["batch"] = batch.stdout.split()[0]
     maker.work()
     maker.call("resume", ids["completed"], "-p", "Again")
@@ -104,15 +109,13 @@ def leave_in_outbox(maker: Maker) -> str:
     """Kill a worker that has the end of a run in its outbox, and could not store it; return the run."""
     run = maker.submit("Wait", "slow")
     home = maker.ao.folder / "ao-home"
-    environment = maker.ao.environment() | {"PATH": f"{PLACE}/bin:/usr/bin:/bin"}
     argv = maker.ao.argv("worker")
-    with subprocess.Popen(argv, cwd=maker.ao.folder, env=environment, stderr=subprocess.DEVNULL) as worker:
+    with subprocess.Popen(argv, cwd=maker.ao.folder, env=maker.ao.environment(), stderr=subprocess.DEVNULL) as worker:
         until(lambda: "tool_started" in maker.ao("events", run).stdout, "the run does not begin")
         with closing(sqlite3.connect(home / STORE, isolation_level=None, timeout=30)) as store:
             store.execute("BEGIN IMMEDIATE")
-            (file,) = home.glob(f"outboxes/local/*/{OUTBOX}")
-            with closing(sqlite3.connect(file)) as outbox:
-                until(lambda: outbox.execute("SELECT 1 FROM batches WHERE ends").fetchone(), "the run does not end")
+            files = home / "outboxes/local/0"
+            until(lambda: any(file.read_bytes().count(ANSWER) == 2 for file in files.iterdir()), "the run does not end")
             worker.send_signal(signal.SIGKILL)
             worker.wait()
     return run
@@ -142,33 +145,50 @@ def questions(ids: dict[str, str]) -> list[list[str]]:
     return [*lists, ["schema", "show", "verdict"], ["results", ids["batch"], "--format", "json"], *of_each]
 
 
+def move_executors(store: Path, before: str, after: str) -> None:
+    """Replace the folder of the executors in a store."""
+    with closing(sqlite3.connect(store)) as connection, connection:
+        for table, column in (("sessions", "executor_path"), ("runs", "record")):
+            connection.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (before, after))  # noqa: S608
+
+
 def main() -> None:
     """Make both files."""
     out = HERE / VERSION
     out.mkdir()
-    PLACE.mkdir()
-    try:
-        (PLACE / "bin").mkdir()
-        for name in EXECUTORS:
-            (PLACE / f"bin/ao-{name}-exec").symlink_to(str(shutil.which(f"ao-{name}-exec")))
-        ao = Ao(PLACE)
-        files = {"reviewer.yaml": AGENT, "verdict.json": json.dumps(SCHEMA), "note.txt": "a note\n",
-                 "prompts.jsonl": '{"prompt": "one"}\n{"prompt": "two"}\n'}  # fmt: skip
-        for name, text in files.items():
-            ao.write(name, text)
-        (PLACE / "ao-home/profiles").mkdir(parents=True)
-        for name, profile in PROFILES.items():
-            ao.write(f"ao-home/profiles/{name}.yaml", profile.lstrip())
+    with TemporaryDirectory() as name:
+        ao = Ao(Path(name))
+        home = ao.folder / "ao-home"
+        (home / "profiles").mkdir(parents=True)
+        prompts = '{"prompt": "one"}\n{"prompt": "two"}\n'
+        files = {
+            "reviewer.yaml": AGENT,
+            "verdict.json": json.dumps(SCHEMA),
+            "note.txt": "a note\n",
+            "prompts.jsonl": prompts,
+        }
+        profiles = {f"ao-home/profiles/{profile}.yaml": text.lstrip() for profile, text in PROFILES.items()}
+        for file, text in {**files, **profiles}.items():
+            ao.write(file, text)
         maker = Maker(ao)
         maker.call("serve", "token", "add", "anna", "--role", "client")
-        fill_server(PLACE / "ao-home")
+        fill_server(home)
         ids = make(maker)
-        answers = {" ".join(command): maker.call(*command).stdout for command in questions(ids)}
+        here = sysconfig.get_path("scripts")
+        answers = {
+            " ".join(command): maker.call(*command).stdout.replace(here, INSTALLED_AT) for command in questions(ids)
+        }
         (out / "told.json").write_text(json.dumps({"ids": ids, "answers": answers}, indent=1) + "\n")
+        move_executors(home / STORE, here, INSTALLED_AT)
         with tarfile.open(out / "home.tar.gz", "w:gz") as packed:
-            packed.add(PLACE / "ao-home", "ao-home")
-    finally:
-        shutil.rmtree(PLACE)
+            packed.add(home, "ao-home", filter=packed_as)
+
+
+def packed_as(one: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Return a file of the home as it is packed: of nobody, and without the space that an outbox keeps free."""
+    one.uid = one.gid = 0
+    one.uname = one.gname = ""
+    return None if one.name.endswith("/reserve") else one
 
 
 if __name__ == "__main__":
