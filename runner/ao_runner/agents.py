@@ -102,8 +102,12 @@ class Agent(CallerTerms, Generic[Value]):
             blueprint's contract, or text.
         profile: Name or path of a profile, or of an executor. Default: the executor for the blueprint's type.
         config: The executor's configuration; it takes precedence over that of the profile.
-        model, reasoning_effort, show_reasoning, access, allowed_tools, additional_folders: The common settings
-            (SPEC 7), which take precedence over `config`.
+        model: The model. This and the next five are the common settings (SPEC 7); they take precedence over `config`.
+        reasoning_effort: How much the model thinks, such as `low` or `high`.
+        show_reasoning: Whether reasoning is reported.
+        access: What the agent may do without a question: `read`, `edit` or `all`.
+        allowed_tools: Tools that need no question besides.
+        additional_folders: Folders beside `project_dir` in which the agent may work.
         project_dir: The folder that the agent works in. Default: the current one.
         timeout_seconds: A run is stopped after this time, and fails with `deadline_exceeded`.
         metadata: Passed to the executor.

@@ -1,7 +1,7 @@
 """Make the home of a user of this version, which every later version has to read: python -m tests.upgrade.making
 
-It writes `tests/upgrade/VERSION/home.tar.gz`, and `told.json` with what the commands say about it. Call it once for a
-release, and never again for the same version.
+It writes to `tests/upgrade/VERSION`: `home.tar.gz`, `told.json` with what the commands say about it, and `names.json`
+with the public names of the Python packages. Call it once for a release, and never again for the same version.
 """
 
 import json
@@ -22,6 +22,7 @@ from ao_server.gate import tokens_of
 from tests.faults.worker.working import until
 from tests.process.runner.cli.calling import Ao, Called
 from tests.process.server.conftest import Served
+from tests.upgrade.public_names import public_names
 
 HERE: Final = Path(__file__).parent
 ANSWER: Final = b"from the outbox"
@@ -156,6 +157,7 @@ def main() -> None:
     """Make both files."""
     out = HERE / VERSION
     out.mkdir()
+    (out / "names.json").write_text(json.dumps(public_names(), indent=1) + "\n")
     with TemporaryDirectory() as name:
         ao = Ao(Path(name))
         home = ao.folder / "ao-home"

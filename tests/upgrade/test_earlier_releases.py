@@ -19,6 +19,7 @@ from ao_server.gate import tokens_of
 from tests.process.runner.cli.calling import Ao
 from tests.process.server.conftest import Served
 from tests.upgrade.making import INSTALLED_AT, PROFILES, move_executors
+from tests.upgrade.public_names import public_names
 
 RELEASES = sorted(path.parent for path in Path(__file__).parent.glob("*/home.tar.gz"))
 HERE = sysconfig.get_path("scripts")
@@ -74,6 +75,15 @@ def missing(told: Any, now: Any, where: str = "$") -> list[str]:
 
 def test_this_version_is_among_the_releases() -> None:
     assert VERSION in {path.name for path in RELEASES}
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
+def test_every_public_name_is_there_with_its_parameters(release: Path) -> None:
+    assert missing(parameters_in(json.loads((release / "names.json").read_text())), parameters_in(public_names())) == []
+
+
+def parameters_in(names: dict[str, dict[str, list[str]]]) -> Any:
+    return {module: {name: dict.fromkeys(given) for name, given in of.items()} for module, of in names.items()}
 
 
 def test_commands_say_what_they_said(upgraded: Upgraded) -> None:
