@@ -122,7 +122,14 @@ ANSWERS: Final[dict[str, list[dict[str, Any]]]] = {
     "README.md": [{"json": TRIAGE, "repeat": "forever"}],
     "contracts.md": [{"json": FILES_FOUND}, {"json": NOTE}],
     "documents-to-data.md": [],
-    "moving.md": [],
+    "moving.md": [
+        {
+            "content": [
+                {"type": "tool_use", "name": "StructuredOutput", "input": {"summary": "Good.", "approval": "approve"}}
+            ]
+        },
+        {"text": "The tests are good, too.", "repeat": "forever"},
+    ],
     "python.md": [{"json": {"severity": "high", "team": "payments"}}, {"text": "Hello.", "repeat": "forever"}],
 }
 """What the model answers to the commands of a page; to those of any other it says REVIEW."""
