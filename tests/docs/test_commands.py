@@ -24,11 +24,14 @@ from tests.process.executors.examples.building import skip_without
 from tests.real_cli.programs import CLAUDE_CLI
 from tests.repositories import skip_outside_a_clone
 
-pytestmark = pytest.mark.slow  # half an hour; the README's own commands are a part of .ci/run
+SECONDS: Final = 900
+pytestmark = [  # half an hour; the README's own commands are a part of .ci/run
+    pytest.mark.slow,
+    pytest.mark.timeout(SECONDS + 30),
+]
 
 ROOT = Path(__file__).parents[2]
 GIT: Final = shutil.which("git") or "git"
-SECONDS: Final = 900
 
 NOT_RUN: Final = {
     ".ci/release": "a section of the changelog, and what only the publisher knows (tests/docs/test_release.py)",
@@ -46,6 +49,7 @@ NOT_RUN: Final = {
     "my-runner": "a runner of the reader's",
     "{blueprint}": "what the suite puts in the place of the braces",
     "{prompt}": "what the suite puts in the place of the braces",
+    "{file}": "what the suite puts in the place of the braces",
     "ao conformance runner   ": "a minute: it is a step of CI",
     "systemctl": "systemd",
     "npm install -g": "an agent for the whole machine; tests/real_cli/acp has one",
@@ -120,7 +124,7 @@ FILES_FOUND: Final = {"files": [{"path": "src/auth.ts", "reason": "checks tokens
 NOTE: Final = {"title": "Faster", "kind": "changed", "breaking": False}
 ANSWERS: Final[dict[str, list[dict[str, Any]]]] = {
     "README.md": [{"json": TRIAGE, "repeat": "forever"}],
-    "contracts.md": [{"json": FILES_FOUND}, {"json": NOTE}],
+    "contracts.md": [{"json": FILES_FOUND}, {"json": NOTE}, {"json": FILES_FOUND}],
     "documents-to-data.md": [],
     "moving.md": [
         {
