@@ -84,6 +84,7 @@ TESTED_ELSEWHERE: Final = {
     "conformance-codec.md": "tests/conformance/test_codec.py",
     "model-simulator.md": "tests/conformance/test_model_sim_script.py",
     "named-schemas.md": "tests/process/runner/cli/test_schema.py",
+    "recipe-temporal.md": "tests/docs/test_recipe_temporal.py",
 }
 """Pages whose commands have tests of their own, which look at the output too."""
 
@@ -199,9 +200,10 @@ def test_the_commands_of_a_page_run_as_written(page: Path, tmp_path: Path) -> No
             "HOME": str(home),
             **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_", "SSL_"))},
         }
-        script = script_of(steps_of(text), PREPARED.get(page.name, ""), installs_itself=installs_itself)
+        script = tmp_path / "page.sh"
+        script.write_text(script_of(steps_of(text), PREPARED.get(page.name, ""), installs_itself=installs_itself))
         finished = subprocess.run(
-            ["/bin/bash", "-c", script],
+            ["/bin/bash", script],
             cwd=clone, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False,
         )  # fmt: skip
     told = f"{finished.stdout.decode()[-6000:]}\n--- stderr\n{finished.stderr.decode()[-6000:]}"
