@@ -59,6 +59,9 @@ NOT_RUN: Final = {
     "8765/webhooks": "a receiver in the network; tests/process/server/test_told.py has one",
     "openapi-python-client": "that generator; tests/process/server/test_generated_clients.py runs both",
     "npx openapi-typescript": "that generator; tests/process/server/test_generated_clients.py runs both",
+    "json2ts": "that generator; tests/conformance/test_generated_types.py runs it",
+    "tsc --strict": "that compiler; tests/conformance/test_generated_types.py runs it",
+    "ao-typescript-exec.js": "what the compiler writes; tests/conformance/test_generated_types.py tests it",
     "--level standard --report": "two minutes; .ci/weekly tests every executor",
     "node other.js": "minutes; tests/conformance/test_several.py tests several",
 }
