@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,14 +19,19 @@ import pytest
 
 from ao_model_simulator import ModelSimulator, Script
 from ao_model_simulator.endpoints import environment_for
+from tests.postgres_server import PostgresServer, require_server
 from tests.process.executors.examples.building import skip_without
+from tests.real_cli.programs import CLAUDE_CLI
 from tests.repositories import skip_outside_a_clone
 
-pytestmark = pytest.mark.slow  # half an hour; the README's own commands are a part of .ci/run
+SECONDS: Final = 900
+pytestmark = [  # half an hour; the README's own commands are a part of .ci/run
+    pytest.mark.slow,
+    pytest.mark.timeout(SECONDS + 30),
+]
 
 ROOT = Path(__file__).parents[2]
 GIT: Final = shutil.which("git") or "git"
-SECONDS: Final = 900
 
 NOT_RUN: Final = {
     ".ci/release": "a section of the changelog, and what only the publisher knows (tests/docs/test_release.py)",
@@ -35,34 +41,53 @@ NOT_RUN: Final = {
     "kubectl": "a cluster",
     "CLAUDE_CODE_USE_": "an account of that cloud",
     "--model eu.anthropic": "an account of that cloud",
-    "db.example": "a database of that name; tests/process/runner/cli/test_store_command.py has one",
     "coordinator.example": "a coordinator of that name; tests/process/runner/coordinators has one",
     "tests.conformance.mutation": "two hours",
     "tests.conformance.pages": "ten minutes: it is a step of CI",
     "ao.example": "a server of that name; tests/process/server has one",
-    "claude mcp": "the reader's Claude; tests/process/server/test_mcp.py is a client",
-    "127.0.0.1:8765/": "a server that runs meanwhile; tests/process/server has one",
     "codec.js": "a parser of the reader's",
     "my-runner": "a runner of the reader's",
     "{blueprint}": "what the suite puts in the place of the braces",
     "{prompt}": "what the suite puts in the place of the braces",
-    "ao-mine-exec": "an executor of the reader's",
+    "{file}": "what the suite puts in the place of the braces",
     "ao conformance runner   ": "a minute: it is a step of CI",
     "systemctl": "systemd",
     "npm install -g": "an agent for the whole machine; tests/real_cli/acp has one",
     "--executor gemini": "that agent, and its key",
-    "--executor codex": "its key; tests/real_cli/codex runs it",
-    "map(.last_seq)": "runs of the reader's",
-    "ses_4c5ab0": "a session of the reader's",
     "bat_4c5ab0": "a batch of the reader's",
+    "createdb": "nothing: the server of the test has the database",
+    "8765/webhooks": "a receiver in the network; tests/process/server/test_told.py has one",
+    "openapi-python-client": "that generator; tests/process/server/test_generated_clients.py runs both",
+    "npx openapi-typescript": "that generator; tests/process/server/test_generated_clients.py runs both",
+    "json2ts": "that generator; tests/conformance/test_generated_types.py runs it",
+    "tsc --strict": "that compiler; tests/conformance/test_generated_types.py runs it",
+    "ao-typescript-exec.js": "what the compiler writes; tests/conformance/test_generated_types.py tests it",
+    "--level standard --report": "two minutes; .ci/weekly tests every executor",
+    "node other.js": "minutes; tests/conformance/test_several.py tests several",
 }
 """What is not run here, by a part of the command, and what it would need."""
+
+PREPARED: Final = {
+    "sizing.md": "ao run docs/examples/file-finder/blueprint.json -p hi --executor echo",
+    "upgrade.md": "cp executors/examples/bash/ao-bash-exec ao-mine-exec",
+    "workspaces.md": r"""
+printf '#!/bin/sh\necho made > made.txt\n' > make.sh && chmod +x make.sh
+printf 'executor: command\nworkspace: worktree\nconfig: {argv: ["%s/make.sh"]}\n' "$PWD" > worktree.yaml
+ao run docs/examples/file-finder/blueprint.json -p hi --profile ./worktree.yaml
+SESSION=$(ao sessions --json | jq -r '.[0].session_id')""",
+}
+"""What a reader of a page has already."""
+
+STANDS_FOR: Final = {"ses_4c5ab0": "$SESSION", "http://127.0.0.1:8765": "$SERVER"}
+"""What a page writes for what the reader has, and what it is here. `DATABASE` stands for that of many-hosts.md."""
+DATABASE: Final = "postgresql://ao@db.example/ao"
 
 TESTED_ELSEWHERE: Final = {
     "agent-response.md": "tests/process/runner/cli/test_response.py",
     "conformance-codec.md": "tests/conformance/test_codec.py",
     "model-simulator.md": "tests/conformance/test_model_sim_script.py",
     "named-schemas.md": "tests/process/runner/cli/test_schema.py",
+    "recipe-temporal.md": "tests/docs/test_recipe_temporal.py",
 }
 """Pages whose commands have tests of their own, which look at the output too."""
 
@@ -86,6 +111,11 @@ serve() {
     kill -TERM $pid
     wait $pid || { cat "$said" >&2; return 1; }
 }
+# A server that runs until the end of the page.
+serve_on() {
+    command ao serve --port 0 > "$HOME/serve.log" 2>&1 < /dev/null & trap "kill $!" EXIT
+    until SERVER=$(grep -om 1 'http://127[0-9.:]*' "$HOME/serve.log"); do kill -0 $!; sleep 0.1; done
+}
 """
 
 BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$(?:\n\nSave it as [^\n]*?`([\w.-]+)`)?", re.DOTALL | re.MULTILINE)
@@ -98,7 +128,16 @@ FILES_FOUND: Final = {"files": [{"path": "src/auth.ts", "reason": "checks tokens
 NOTE: Final = {"title": "Faster", "kind": "changed", "breaking": False}
 ANSWERS: Final[dict[str, list[dict[str, Any]]]] = {
     "README.md": [{"json": TRIAGE, "repeat": "forever"}],
-    "contracts.md": [{"json": FILES_FOUND}, {"json": NOTE}],
+    "contracts.md": [{"json": FILES_FOUND}, {"json": NOTE}, {"json": FILES_FOUND}],
+    "documents-to-data.md": [],
+    "moving.md": [
+        {
+            "content": [
+                {"type": "tool_use", "name": "StructuredOutput", "input": {"summary": "Good.", "approval": "approve"}}
+            ]
+        },
+        {"text": "The tests are good, too.", "repeat": "forever"},
+    ],
     "python.md": [{"json": {"severity": "high", "team": "payments"}}, {"text": "Hello.", "repeat": "forever"}],
 }
 """What the model answers to the commands of a page; to those of any other it says REVIEW."""
@@ -149,17 +188,25 @@ def test_the_commands_of_a_page_run_as_written(page: Path, tmp_path: Path) -> No
     home.mkdir()
     make_clone(clone)
     installs_itself = page.name == "README.md"
-    programs = [] if installs_itself else [str(Path(sys.executable).parent)]
+    programs = [] if installs_itself else [str(Path(sys.executable).parent), str(CLAUDE_CLI.parent)]
     answers = ANSWERS.get(page.name, [{"json": REVIEW, "repeat": "forever"}])
-    with ModelSimulator(Script.from_answers(answers)) as model:
+    text = page.read_text()
+    with ExitStack() as stack:
+        model = stack.enter_context(ModelSimulator(Script.from_answers(answers)))
+        if DATABASE in text:
+            require_server()
+            text = text.replace(DATABASE, f"'{stack.enter_context(PostgresServer()).new_database()}'")
         environment = {
             **environment_for("anthropic", model.url),
+            **environment_for("openai-responses", model.url),
             "PATH": os.pathsep.join([*programs, os.environ["PATH"]]),
             "HOME": str(home),
             **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_", "SSL_"))},
         }
+        script = tmp_path / "page.sh"
+        script.write_text(script_of(steps_of(text), PREPARED.get(page.name, ""), installs_itself=installs_itself))
         finished = subprocess.run(
-            ["/bin/bash", "-c", script_of(steps_of(page.read_text()), installs_itself=installs_itself)],
+            ["/bin/bash", script],
             cwd=clone, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False,
         )  # fmt: skip
     told = f"{finished.stdout.decode()[-6000:]}\n--- stderr\n{finished.stderr.decode()[-6000:]}"
@@ -178,24 +225,34 @@ def make_clone(clone: Path) -> None:
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, clone / name, follow_symlinks=False)
     me = ["-c", "user.name=a reader", "-c", "user.email=reader@example.org"]
-    for arguments in (["init", "-q"], ["add", "-A"], [*me, "commit", "-q", "-m", "A clone"]):
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], [*me, "commit", "-q", "-m", "A clone"]):
         subprocess.run([GIT, *arguments], cwd=clone, check=True)
     subprocess.run([GIT, *me, "commit", "-q", "--allow-empty", "-m", "A change to look at"], cwd=clone, check=True)
 
 
-def script_of(steps: list[Step], *, installs_itself: bool) -> str:
-    lines = [PRELUDE]
+def script_of(steps: list[Step], prepared: str, *, installs_itself: bool) -> str:
+    lines = [PRELUDE, prepared]
+    if any("http://127.0.0.1:8765/" in step.text for step in steps if step.file is None and not needed_by(step.text)):
+        lines.append("serve_on")
     for number, step in enumerate(steps):
         if step.file is not None:
             lines.append(f"cat > {step.file} <<'END_OF_{number}'\n{step.text}END_OF_{number}")
             lines.append(f"chmod +x {step.file}" if step.text.startswith("#!") else "")
             continue
-        needed = next((needs for part, needs in NOT_RUN.items() if part in step.text), None)
+        needed = needed_by(step.text)
         if step.text.startswith("pip install") and not installs_itself:
             needed = "nothing: the packages are there"
         if needed is not None:
             lines.append(f"cat <<'END_OF_{number}'\n++ NOT RUN, it needs {needed}: {step.text}\nEND_OF_{number}")
             continue
         lines.append(f"cat <<'END_OF_{number}'\n++ {step.text}\nEND_OF_{number}")
-        lines.append(step.text.replace(".venv/bin/ao serve", "AO=.venv/bin/ao serve serve"))
+        command = step.text.replace(".venv/bin/ao serve", "AO=.venv/bin/ao serve serve")
+        for written, meant in STANDS_FOR.items():
+            command = command.replace(written, meant)
+        lines.append(command)
     return "\n".join(lines) + "\n"
+
+
+def needed_by(command: str) -> str | None:
+    """Return what a command would need to run here; None if it runs."""
+    return next((needs for part, needs in NOT_RUN.items() if part in command), None)

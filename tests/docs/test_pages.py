@@ -8,6 +8,7 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
@@ -17,6 +18,7 @@ from ao_protocol.contracts import OutputOptions, Strategy
 from ao_protocol.errors import ExitCode
 from ao_protocol.published import load_requirements
 from ao_runner.cli.gating import EXIT_REFUSED
+from ao_runner.cli.program import program
 from tests.process.executors.examples.building import skip_without
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +29,7 @@ PAGES = sorted(
         *(ROOT / ".github").rglob("*.md"),
     ]
 )
+OPTION = re.compile(r"`(?:-\w`, `)?(--[a-z-]+)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")
 
 
@@ -126,6 +129,38 @@ def test_the_page_about_commands_names_every_exit_code() -> None:
     section = (ROOT / "docs" / "cli.md").read_text().split("\n### Exit codes\n", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(r"^\| (\d+) \| [^|]+ \|$", section, re.MULTILINE)
     assert [int(code) for code in rows] == sorted({*map(int, ExitCode), EXIT_REFUSED})
+
+
+@pytest.mark.parametrize(
+    ("name", "page", "heading"),
+    [
+        ("run", "cli", "`ao run`"),
+        ("submit", "cli", "The queue"),
+        ("worker", "worker", "Options"),
+        ("serve", "serve", "Pages and API"),
+        ("model-sim", "model-simulator", "From any other language"),
+        ("conformance run", "conformance", "In CI"),
+    ],
+)
+def test_a_table_of_options_has_every_option_of_its_command(name: str, page: str, heading: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    section = text.split(f" {heading}\n", 1)[1].split("\n## ", 1)[0]
+    told = {one for cell in re.findall(r"^\| (`-.*?`) \|", section, re.MULTILINE) for one in OPTION.findall(cell)}
+
+    expected = [one for one in options_of(name) if name != "submit" or one not in options_of("run")]
+    assert [one for one in expected if not one & told] == []
+    assert sorted(told - {word for one in options_of(name) for word in one}) == []
+
+
+def options_of(name: str) -> list[set[str]]:
+    """Return the long names of each option, of which a switch may have two."""
+    command: click.Command | None = program
+    for word in name.split():
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+    assert command is not None
+    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    return [{word for word in (*one.opts, *one.secondary_opts) if word.startswith("--")} for one in options]
 
 
 def test_the_page_about_contracts_names_every_option_and_strategy() -> None:
