@@ -41,7 +41,6 @@ from ao_protocol.contracts.enforcement import (
 from ao_protocol.contracts.problems import Problem
 from ao_protocol.contracts.validation import Validator, is_valid, validate, validator_for
 from ao_protocol.contracts.vetting import InvalidSchema, check_schema
-from ao_protocol.extraction import Extraction, NoJsonFound, extract_json
 
 __all__ = [
     "Accepted",
@@ -52,14 +51,12 @@ __all__ = [
     "ContractOverridden",
     "Demand",
     "Enforcement",
-    "Extraction",
     "GiveUp",
     "InvalidOptions",
     "InvalidSchema",
     "JsonFormat",
     "NativeOutput",
     "NativeSchema",
-    "NoJsonFound",
     "Outcome",
     "OutputContract",
     "OutputFormat",
@@ -74,7 +71,6 @@ __all__ = [
     "demand_in",
     "demand_of",
     "enrich",
-    "extract_json",
     "is_valid",
     "missing_answer_feedback",
     "native_schema",

@@ -88,7 +88,7 @@ def profile_to_continue(session: Session, name: str | None, home: Path) -> Profi
         path = locate_executor(session.executor_path).path
     except ExecutorNotFound:
         path = locate_executor(session.executor_name).path
-    return Profile(name=session.executor_name, executor=str(path))
+    return Profile.of_executor(session.executor_name, str(path))
 
 
 @asynccontextmanager
