@@ -73,6 +73,7 @@ def test_the_help_names_every_command_without_loading_any(ao: Ao) -> None:
 
 LATER = {
     "ao_protocol.agent_response",
+    "ao_protocol.contracts.enforcement",
     "ao_protocol.extraction",
     "ao_runner.processes.calls",
     "ao_runner.runs.attaching",
