@@ -118,8 +118,10 @@ def _rehearse(executor: Executor) -> None:
     from ao_executors.core.runs import plain_task
     from ao_executors.core.task_from_invocation import prepare
     from ao_protocol.contracts import Enforcement
-    from ao_protocol.events import Log
+    from ao_protocol.events import BODIES, Log
 
+    for body in BODIES.values():
+        body.model_rebuild()
     to_nobody = events_for(executor, lambda _: None, None)
     to_nobody.emit(Log(level="debug", message="-"))
     for line in _REHEARSED:
