@@ -226,7 +226,13 @@ def accept(asked: NewRun, at: Reception) -> AcceptedRun:
     """
     _check_fields(asked)
     if asked.attachments:
-        _check_attachments(asked.attachments, reads_files=at.store is not None and not at.is_queued)
+        from ao_runner.runs.attaching import problems_of_attachments  # few runs have any
+
+        if problems := problems_of_attachments(
+            asked.attachments, reads_files=at.store is not None and not at.is_queued
+        ):
+            path, _, message = problems[0].partition(": ")
+            raise _refused(RefusalReason.FIELD, path, message)
     _check_parent(asked, at)
     if asked.blueprint is None:
         session = _session_to_continue(asked, at)
@@ -283,14 +289,6 @@ def _check_fields(asked: NewRun) -> None:
         except ValueError as error:
             raise _refused(RefusalReason.FIELD, f"$.requires[{number}]", str(error)) from error
     _check_labels(asked.labels)
-
-
-def _check_attachments(attachments: Sequence[JsonObject], *, reads_files: bool) -> None:
-    from ao_runner.runs.attaching import problems_of_attachments  # few runs have attachments
-
-    for problem in problems_of_attachments(attachments, reads_files=reads_files):
-        path, _, message = problem.partition(": ")
-        raise _refused(RefusalReason.FIELD, path, message)
 
 
 LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
