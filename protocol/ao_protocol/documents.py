@@ -19,7 +19,6 @@ from pydantic import (
 
 from ao_protocol.attachments import Attachments, MediaRange
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ExecutorIdentity
 from ao_protocol.field_rules import OF_AN_INVOCATION
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.json_words import missing
@@ -33,6 +32,7 @@ from ao_protocol.version import (
 )
 from ao_protocol.wire import (
     EventBytes,
+    ExecutorIdentity,
     Identifier,
     InvalidDocument,
     JsonObject,

@@ -62,6 +62,13 @@ class WireModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, defer_build=True)
 
 
+class ExecutorIdentity(WireModel):
+    """Which program speaks."""
+
+    name: Name
+    version: Name
+
+
 class InvalidDocument(ValueError):
     """A document of a known kind that is invalid, or a line that is not a JSON object.
 

@@ -29,13 +29,14 @@ from ao_protocol.contracts.contract import (
 from ao_protocol.contracts.problems import Problem
 from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import OutputSummary
 from ao_protocol.json_path import ROOT
 from ao_protocol.json_words import shown
 from ao_protocol.short_text import shorten, shorten_line
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from ao_protocol.events import OutputSummary
 
 MAX_LISTED_PROBLEMS: Final = 10
 MAX_PROBLEM_CHARACTERS: Final = 400
@@ -418,8 +419,10 @@ class Enforcement:
             raise AlreadyDecided(f"attempt {self._attempt} has settled the contract; a new run needs a new Enforcement")
 
 
-def summary_of(contract: OutputContract, outcome: Accepted) -> OutputSummary:
+def summary_of(contract: OutputContract, outcome: Accepted) -> "OutputSummary":
     """Return `result.output` for an accepted answer. The strategy of the contract has been chosen."""
+    from ao_protocol.events import OutputSummary  # no model of an event is needed before the first answer
+
     strategy = contract.strategy or Strategy.SYSTEM_PROMPT
     asked_again = outcome.retry_count - outcome.rejected_calls
     return OutputSummary(
