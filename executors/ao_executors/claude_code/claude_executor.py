@@ -9,7 +9,7 @@ from ao_executors.claude_code.claude_config import CONFIG_SCHEMA, MEDIA_TYPES, S
 from ao_executors.core import Executor, Findings, RunContext, RunFailed, Task, converse, serve
 from ao_executors.core.described import capabilities
 from ao_protocol.errors import ErrorType
-from ao_protocol.quick_import import begin_imports, end_imports
+from ao_protocol.quick_import import begin_imports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -74,7 +74,6 @@ async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
                     f"the Claude Agent SDK cannot be imported ({error}); pip install 'ao-executor-protocol[claude]'"
                 )
                 raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
-            end_imports()
             async with module.connection(context, process, lock) as connected:
                 yield connected
 
@@ -82,8 +81,6 @@ async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
 def warm_up() -> None:
     """Import the modules that a run needs, including the SDK."""
     import ao_executors.claude_code.claude_connection  # noqa: F401
-
-    end_imports()
 
 
 def check() -> Findings:

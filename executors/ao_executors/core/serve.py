@@ -16,6 +16,7 @@ from ao_executors.core.executor_process import Cancellation, ExecutorProcess, en
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.framing import LineTooLong, NotIJson, decode_object, encode_line
+from ao_protocol.quick_import import end_imports
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -109,6 +110,7 @@ def _warm_up(executor: Executor, stdio: Stdio) -> None:
         for prepare_for_work in (partial(_rehearse, executor), executor.warm_up):
             if prepare_for_work is not None and stdio.is_silent:
                 prepare_for_work()
+    end_imports()
 
 
 def _rehearse(executor: Executor) -> None:
