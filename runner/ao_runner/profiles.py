@@ -171,7 +171,7 @@ class Profile(ProfilePart):
     tags: list[Name] = []
 
     @classmethod
-    def of_executor(cls, name: str, path: str = "") -> Self:
+    def of_executor(cls, name: str, path: str = "") -> "Profile":
         """Return the default profile of an executor with a name, at a path or where the name leads."""
         return cls.model_construct(name=name, executor=path or name)
 
