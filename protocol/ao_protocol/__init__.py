@@ -8,15 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ao_protocol.contracts import (
-        Extraction,
-        InvalidSchema,
-        NoJsonFound,
-        Problem,
-        check_schema,
-        extract_json,
-        validate,
-    )
+    from ao_protocol.contracts import InvalidSchema, Problem, check_schema, validate
     from ao_protocol.documents import (
         Blueprint,
         Description,
@@ -28,6 +20,7 @@ if TYPE_CHECKING:
     )
     from ao_protocol.errors import ErrorType, ExitCode
     from ao_protocol.events import Event, InvalidEvent, check_event, parse_event
+    from ao_protocol.extraction import Extraction, NoJsonFound, extract_json
     from ao_protocol.framing import LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
     from ao_protocol.lifecycle import LifecycleError, RunLifecycle
     from ao_protocol.published import load_schema
@@ -49,7 +42,8 @@ _HOMES: Final = {
     "events": ("Event", "InvalidEvent", "check_event", "parse_event"),
     "framing": ("LineSplitter", "LineTooLong", "NotIJson", "decode_object", "encode_line"),
     "lifecycle": ("LifecycleError", "RunLifecycle"),
-    "contracts": ("Extraction", "InvalidSchema", "NoJsonFound", "Problem", "check_schema", "extract_json", "validate"),
+    "contracts": ("InvalidSchema", "Problem", "check_schema", "validate"),
+    "extraction": ("Extraction", "NoJsonFound", "extract_json"),
     "published": ("load_schema",),
     "redaction": ("Redactor",),
 }

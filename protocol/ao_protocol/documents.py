@@ -19,7 +19,6 @@ from pydantic import (
 
 from ao_protocol.attachments import Attachments, MediaRange
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ExecutorIdentity
 from ao_protocol.field_rules import OF_AN_INVOCATION
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.json_words import missing
@@ -33,6 +32,7 @@ from ao_protocol.version import (
 )
 from ao_protocol.wire import (
     EventBytes,
+    ExecutorIdentity,
     Identifier,
     InvalidDocument,
     JsonObject,
@@ -219,10 +219,10 @@ class Invocation(WireModel):
     """Answers to the requests of a parked run; only in a resume that requires `input`, and not beside `prompt`."""
     executor_config: JsonObject = {}
     """Settings as the executor's `config_schema` defines them."""
-    limits: Limits = Limits()
+    limits: Limits = Limits.model_construct()
     requires: list[str] = []
     """Features that change meaning; an executor that does not know one refuses."""
-    control: Control = Control()
+    control: Control = Control.model_construct()
     metadata: JsonObject = {}
     """Passed through."""
 
@@ -395,7 +395,7 @@ class Description(WireModel):
     executor: ExecutorIdentity
     agent_types: list[Literal["autonomous", "procedural"]] = ["autonomous"]
     """The types of blueprint that are served."""
-    capabilities: Capabilities = Capabilities()
+    capabilities: Capabilities = Capabilities.model_construct()
     config_schema: JsonObject = {"type": "object"}
     """JSON Schema Draft-7 of `executor_config`; without it any object fits."""
     secrets: list[VariableName] = []

@@ -16,6 +16,7 @@ from ao_protocol.message_content import ContentBlock
 from ao_protocol.published import validator_for
 from ao_protocol.wire import (
     Count,
+    ExecutorIdentity,
     InvalidDocument,
     JsonObject,
     Name,
@@ -28,13 +29,6 @@ from ao_protocol.wire import (
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
-
-
-class ExecutorIdentity(WireModel):
-    """Which program speaks."""
-
-    name: Name
-    version: Name
 
 
 class RunStarted(WireModel):

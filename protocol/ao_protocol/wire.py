@@ -59,7 +59,14 @@ _IN_SINGLE_QUOTES: Final = re.compile(r"'([^'\"]*)'")
 class WireModel(BaseModel):
     """Base of every document and part of a document."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, defer_build=True)
+
+
+class ExecutorIdentity(WireModel):
+    """Which program speaks."""
+
+    name: Name
+    version: Name
 
 
 class InvalidDocument(ValueError):

@@ -59,9 +59,12 @@ RUNNERS_OWN: Final = frozenset({COORDINATOR_TOKEN, "OTEL_EXPORTER_OTLP_HEADERS",
 
 
 class ProfilePart(BaseModel):
-    """Base of a profile and its parts: frozen, and unknown fields are errors, so that no typo disables a limit."""
+    """Base of a profile and its parts: frozen, and unknown fields are errors, so that no typo disables a limit.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    A default profile needs no validator, so these are made when the first file is read.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class Variables(ProfilePart):
@@ -146,10 +149,10 @@ class Profile(ProfilePart):
     allowed_tools: list[Name] | None = None
     additional_folders: list[Name] | None = None
     """As the common settings (SPEC 7); relative folders are relative to the profile's folder."""
-    environment: Variables = Variables()
+    environment: Variables = Variables.model_construct()
     secrets: list[VariableName] = []
     """Variables that are also passed, and whose values are never shown."""
-    limits: ProfileLimits = ProfileLimits()
+    limits: ProfileLimits = ProfileLimits.model_construct()
     containment: Literal["auto", "cgroup", "lifeline", "process_group"] = "auto"
     """`auto` is the best available one. If the named one is not available, the run is refused."""
     workspace: Literal["none", "worktree", "copy"] = "none"
@@ -168,9 +171,9 @@ class Profile(ProfilePart):
     tags: list[Name] = []
 
     @classmethod
-    def of_executor(cls, name: str) -> Self:
-        """Return the default profile of an executor."""
-        return cls(name=name, executor=name)
+    def of_executor(cls, name: str, path: str = "") -> "Profile":
+        """Return the default profile of an executor with a name, at a path or where the name leads."""
+        return cls.model_construct(name=name, executor=path or name)
 
     @property
     def settings(self) -> JsonObject:

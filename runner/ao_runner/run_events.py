@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, body_from_document, event_from_document
+from ao_protocol.events import Body, Envelope, Event, body_from_document, event_from_document
 from ao_protocol.framing import (
     MAX_IDENTIFIER_BYTES,
     MAX_IDENTIFIER_CHARACTERS,
@@ -12,7 +12,7 @@ from ao_protocol.framing import (
     encode_line,
     fits_in_events,
 )
-from ao_protocol.wire import JsonObject
+from ao_protocol.wire import ExecutorIdentity, JsonObject
 
 NOT_DESCRIBED: Final = "unknown"
 """The version of an executor that has not described itself, because the run ended before it was asked."""

@@ -16,10 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from ao_protocol.events import ExecutorIdentity, check_event, parse_event
+from ao_protocol.events import check_event, parse_event
 from ao_protocol.framing import LineSplitter, decode_object
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.redaction import NO_SECRETS, Redactor
+from ao_protocol.wire import ExecutorIdentity
 from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import RunIdentity, RunKey
 from ao_runner.runs.conversation import Conversation

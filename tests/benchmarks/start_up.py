@@ -1,30 +1,51 @@
-"""How soon an executor says its first word and is done, and `ao` its help, against what Python and the imports cost.
+"""How soon an executor says its first word and is done, `ao run` asks it, and `ao` gives its help, against imports.
 
 usage: python tests/benchmarks/start_up.py [--rounds N]
 
 Prints JSON: milliseconds (median) of each command, of CPU of a whole run, and the ratios that matter. The commands are
 run in turn, round by round, so that a change in the machine's speed meets all of them. What a run without a schema
-costs besides the toolkit is Python's own start, `site` and the event loop: see `python -c 'import asyncio'`.
+costs besides the toolkit is Python's own start, `site` and the event loop: see `python -c 'import asyncio'`. The CPU of
+`ao run` is that of its own process, until it writes the first byte to the stdin of the executor. Least times say most
+on a machine that others use, too.
 """
 
 import argparse
 import json
 import os
 import platform
+import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ao_executors.core import answer_relay
+
 INVOCATION = b'{"schema_version":"3.0","mode":"start","parameters":{"prompt":"Hi"},"control":{"stdin":"closed"}}\n'
 WITH_A_SCHEMA = INVOCATION.replace(
     b'"control"', b'"agent_blueprint":{"name":"a","parameters_schema":{"type":"object"}},"control"'
 )
 AT_ONCE = 100
+UNTIL_THE_FIRST_BYTE = """
+import os, sys, time
+real = os.write
+def write(descriptor, data):
+    if descriptor > 2 and b'"mode"' in bytes(data):
+        os.write = real
+        print("CPU", time.process_time() * 1000, file=sys.stderr)
+    return real(descriptor, data)
+os.write = write
+from ao_runner.cli import main
+main()
+"""
+BLUEPRINT = {"name": "greeter", "system_prompt": "You greet."}
+HOME = tempfile.TemporaryDirectory(prefix="ao-start-up-")  # removed at the exit
+FOLDER = Path(HOME.name)
 
 
 def installed(name: str) -> str:
@@ -70,6 +91,27 @@ def cpu_milliseconds_of(command: list[str], given: bytes = b"") -> float:
     return (used.ru_utime + used.ru_stime) * 1000
 
 
+def cpu_milliseconds_to_first_byte() -> float:
+    """Return what `ao run` has used when it sends the invocation to an executor."""
+    blueprint = FOLDER / "greeter.json"
+    blueprint.write_text(json.dumps(BLUEPRINT))
+    command = [sys.executable, "-c", UNTIL_THE_FIRST_BYTE, "run", str(blueprint), "-p", "Hi", "--executor", "echo"]
+    environment = {**bare_environment(), "AO_HOME": str(FOLDER)}
+    done = subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, env=environment)
+    return next(float(line.split()[1]) for line in done.stderr.splitlines() if line.startswith(b"CPU"))
+
+
+def cpu_milliseconds_of_answer_tool() -> float:
+    """Return what the program that an agent starts as the MCP server of `submit_answer` uses, until it ends."""
+    path = FOLDER / "socket"
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()  # a connection that waits here is closed with it
+        command = [sys.executable, "-I", "-S", answer_relay.__file__, str(path)]
+        return cpu_milliseconds_of(command, b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n')
+
+
 def seconds_of_many(command: list[str]) -> float:
     """Return how long so many runs take that are all started at once."""
     began = time.perf_counter()
@@ -113,6 +155,8 @@ MEASURED: dict[str, Callable[[], float]] = {
     "CPU: import ao_executors.claude_code.sdk": lambda: cpu_milliseconds_of(
         [sys.executable, "-c", "import ao_executors.claude_code.sdk"]
     ),
+    "CPU: ao run, to the first byte for the executor": cpu_milliseconds_to_first_byte,
+    "CPU: the server of submit_answer": cpu_milliseconds_of_answer_tool,
     "ao --help": lambda: milliseconds_of([installed("ao"), "--help"]),
 }
 
@@ -135,6 +179,7 @@ def main() -> None:
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.platform(terse=True)}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "rounds": rounds,
+        "least_milliseconds": {name: round(min(times), 1) for name, times in taken.items()},
         "median_milliseconds": {name: round(median, 1) for name, median in medians.items()},
         f"seconds_of_{AT_ONCE}_at_once": {name: round(seconds, 2) for name, seconds in at_once.items()},
         "ratios": {

@@ -32,6 +32,7 @@ from ao_executors.core.described import (
     table,
     variables,
 )
+from ao_protocol.quick_import import begin_imports
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
@@ -143,6 +144,7 @@ def find_problems(agent: AgentRow) -> Findings:
 
 def serve_row(agent: AgentRow) -> NoReturn:
     """Run the program of a row."""
+    begin_imports()
     serve(executor_for(agent))
 
 

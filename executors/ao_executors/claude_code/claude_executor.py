@@ -9,6 +9,7 @@ from ao_executors.claude_code.claude_config import CONFIG_SCHEMA, MEDIA_TYPES, S
 from ao_executors.core import Executor, Findings, RunContext, RunFailed, Task, converse, serve
 from ao_executors.core.described import capabilities
 from ao_protocol.errors import ErrorType
+from ao_protocol.quick_import import begin_imports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -91,6 +92,7 @@ def check() -> Findings:
 
 def main() -> NoReturn:
     """Run the program `ao-claude-code-exec`."""
+    begin_imports()
     serve(
         Executor(
             "claude-code",

@@ -9,6 +9,7 @@ from ao_executors import VERSION
 from ao_executors.codex.codex_config import CONFIG_SCHEMA, MEDIA_TYPES, SECRETS, SETTINGS
 from ao_executors.core import Executor, Findings, RunContext, Task, converse, serve
 from ao_executors.core.described import capabilities
+from ao_protocol.quick_import import begin_imports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -89,6 +90,7 @@ def check() -> Findings:
 
 def main() -> NoReturn:
     """Run the program `ao-codex-exec`."""
+    begin_imports()
     serve(
         Executor(
             "codex",

@@ -6,6 +6,7 @@ from ao_executors import VERSION
 from ao_executors.core import Executor, Task, serve
 from ao_executors.core.described import argv, capabilities, fields, table, text
 from ao_protocol.errors import REFUSALS, RUNNER_ONLY, ErrorType
+from ao_protocol.quick_import import begin_imports
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
@@ -71,6 +72,7 @@ def warm_up() -> None:
 
 def main() -> NoReturn:
     """Run the program `ao-command-exec`."""
+    begin_imports()
     unkept = {
         "max_turns": "the program does not tell how often it asks its model",
         "max_cost_usd": "the program does not tell what it costs",

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, assert_never, cast
 
 from ao_executors.core.executor import Answer, Model, RunFailed, Task, TextResult
@@ -23,6 +24,8 @@ if TYPE_CHECKING:  # a run without a contract does not need the pydantic models
 
 _MAX_NAMED_LEFTOVERS: Final = 5
 _MAX_COMMAND_CHARACTERS: Final = 300
+_MODEL_THINKS_SECONDS: Final = 0.02
+"""After this time the first question has been sent, and what its answer needs is imported meanwhile."""
 
 
 async def converse(task: Task, model: Model) -> "Result":
@@ -62,6 +65,9 @@ async def hold_conversation(task: Task, model: Model) -> "Result | TextResult":
         RunFailed: As for `converse`.
     """
     if task.contract is not None:
+        import asyncio
+
+        asyncio.get_running_loop().call_later(_MODEL_THINKS_SECONDS, import_module, "ao_protocol.extraction")
         result = await _retry_until_valid(task, task.contract, model)
         _warn_of_leftovers(task)
         return result

@@ -32,6 +32,7 @@ from ao_executors.core.inputs import Inputs
 from ao_executors.core.stdio import NobodyReads
 from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.prompt_only import asks_a_prompt_alone, takes_an_empty_config
+from ao_protocol.quick_import import end_imports
 
 if TYPE_CHECKING:
     from ao_protocol.documents import Invocation
@@ -189,6 +190,7 @@ async def _perform(executor: Executor, task: Task, connections: Connections) -> 
         if failure.error_type in _BEFORE_MCP_SERVERS:
             task.events.may_have_changed_something = False
         raise
+    end_imports()
     perform = executor.perform
     if any(name.startswith(_HOOK_PREFIX) for name in os.environ):
         from ao_executors.core.conformance import hooked

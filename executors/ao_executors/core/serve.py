@@ -16,6 +16,7 @@ from ao_executors.core.executor_process import Cancellation, ExecutorProcess, en
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.framing import LineTooLong, NotIJson, decode_object, encode_line
+from ao_protocol.quick_import import end_imports
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -109,6 +110,7 @@ def _warm_up(executor: Executor, stdio: Stdio) -> None:
         for prepare_for_work in (partial(_rehearse, executor), executor.warm_up):
             if prepare_for_work is not None and stdio.is_silent:
                 prepare_for_work()
+    end_imports()
 
 
 def _rehearse(executor: Executor) -> None:
@@ -118,8 +120,10 @@ def _rehearse(executor: Executor) -> None:
     from ao_executors.core.runs import plain_task
     from ao_executors.core.task_from_invocation import prepare
     from ao_protocol.contracts import Enforcement
-    from ao_protocol.events import Log
+    from ao_protocol.events import BODIES, Log
 
+    for body in BODIES.values():
+        body.model_rebuild()
     to_nobody = events_for(executor, lambda _: None, None)
     to_nobody.emit(Log(level="debug", message="-"))
     for line in _REHEARSED:

@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -21,7 +22,6 @@ from ao_protocol.contracts import (
     enrich,
     native_schema,
 )
-from ao_protocol.control_lines import Turn
 from ao_protocol.documents import (
     Description,
     Invocation,
@@ -44,6 +44,9 @@ from ao_protocol.refusals import (
     with_offered_strategy,
 )
 from ao_protocol.wire import JsonObject
+
+if TYPE_CHECKING:
+    from ao_protocol.control_lines import Turn
 
 _refused_as_native: set[str] = set()
 """The schemas that a provider has refused in this process, as JSON."""
@@ -90,7 +93,7 @@ def prepare(
     )
 
 
-def prepare_turn(executor: Executor, first: Task, turn: Turn, events: Emitter) -> Task:
+def prepare_turn(executor: Executor, first: Task, turn: "Turn", events: Emitter) -> Task:
     """Return the task of a turn in the session of `first`. Everything but the prompt is as in `first` (SPEC 4.4).
 
     If no run has emitted `session_bound`, the session has not begun or is the one that the invocation resumes. The turn

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from ao_executors import VERSION
 from ao_executors.core import Executor, Task, serve
 from ao_executors.core.described import capabilities, fields, integer, number, path, variables
+from ao_protocol.quick_import import begin_imports
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
@@ -45,4 +46,5 @@ def warm_up() -> None:
 
 def main() -> NoReturn:
     """Run the program `ao-procedural-exec`."""
+    begin_imports()
     serve(Executor("procedural", VERSION, perform, DESCRIPTION, warm_up=warm_up))

@@ -8,6 +8,7 @@ from ao_executors import VERSION
 from ao_executors.core import Executor, Task, serve
 from ao_executors.core.described import capabilities, fields, path
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
+from ao_protocol.quick_import import begin_imports
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
@@ -45,5 +46,6 @@ def main() -> NoReturn:
 
     It keeps a descriptor of the real stdout, outside the toolkit, for the fault `garbage`.
     """
+    begin_imports()
     wire_fd = os.dup(1)
     serve(Executor("scripted", VERSION, partial(perform, wire_fd), DESCRIPTION, warm_up=warm_up))

@@ -6,13 +6,15 @@ This module does not import the SDK: the CLI is started, with a number of retrie
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ao_executors.core import RunFailed
 from ao_executors.core.described import DEFAULT_MAX_API_RETRIES
 from ao_executors.vendors.provider_errors import CLAUDE_ERRORS, RetryPolicy, origin_of, type_of_error
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import RetryScheduled
+
+if TYPE_CHECKING:
+    from ao_protocol.events import RetryScheduled
 
 RETRIES_VARIABLE: Final = "CLAUDE_CODE_MAX_RETRIES"
 _ASKED_SHARE: Final = 0.9
@@ -29,7 +31,7 @@ class ClaudeRetries(RetryPolicy):
 
     _delays: list[float] = field(default_factory=list)
 
-    def scheduled(self, retry: Mapping[str, Any], told: str | None) -> RetryScheduled:
+    def scheduled(self, retry: Mapping[str, Any], told: str | None) -> "RetryScheduled":
         """Return the event for a retry of the CLI. `told` is the API's message.
 
         Raises:

@@ -1,5 +1,8 @@
 """Output contracts: the demand, the value in the answer, and its validation (SPEC 9)."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,
     Ambiguity,
@@ -23,25 +26,26 @@ from ao_protocol.contracts.contract import (
     resolve_contract,
     with_strategy,
 )
-from ao_protocol.contracts.enforcement import (
-    Accepted,
-    AlreadyDecided,
-    AskAgain,
-    Enforcement,
-    GiveUp,
-    NativeOutput,
-    Outcome,
-    enrich,
-    missing_answer_feedback,
-    problems_of_data,
-    submission_schema,
-    summary_of,
-    validation_feedback,
-)
 from ao_protocol.contracts.problems import Problem
 from ao_protocol.contracts.validation import Validator, is_valid, validate, validator_for
 from ao_protocol.contracts.vetting import InvalidSchema, check_schema
-from ao_protocol.extraction import Extraction, NoJsonFound, extract_json
+
+if TYPE_CHECKING:
+    from ao_protocol.contracts.enforcement import (
+        Accepted,
+        AlreadyDecided,
+        AskAgain,
+        Enforcement,
+        GiveUp,
+        NativeOutput,
+        Outcome,
+        enrich,
+        missing_answer_feedback,
+        problems_of_data,
+        submission_schema,
+        summary_of,
+        validation_feedback,
+    )
 
 __all__ = [
     "Accepted",
@@ -52,14 +56,12 @@ __all__ = [
     "ContractOverridden",
     "Demand",
     "Enforcement",
-    "Extraction",
     "GiveUp",
     "InvalidOptions",
     "InvalidSchema",
     "JsonFormat",
     "NativeOutput",
     "NativeSchema",
-    "NoJsonFound",
     "Outcome",
     "OutputContract",
     "OutputFormat",
@@ -74,7 +76,6 @@ __all__ = [
     "demand_in",
     "demand_of",
     "enrich",
-    "extract_json",
     "is_valid",
     "missing_answer_feedback",
     "native_schema",
@@ -89,3 +90,10 @@ __all__ = [
     "validator_for",
     "with_strategy",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Return a name of `enforcement`, which is imported at its first use: a run is started without it."""
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.enforcement"), name)

@@ -29,16 +29,14 @@ from ao_protocol.contracts.contract import (
 from ao_protocol.contracts.problems import Problem
 from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import OutputSummary
-from ao_protocol.extraction import NoJsonFound, Source, extract_json
-from ao_protocol.extraction.damage import refusal_at
-from ao_protocol.extraction.strict_json import Reason, skim_container
 from ao_protocol.json_path import ROOT
 from ao_protocol.json_words import shown
 from ao_protocol.short_text import shorten, shorten_line
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from ao_protocol.events import OutputSummary
 
 MAX_LISTED_PROBLEMS: Final = 10
 MAX_PROBLEM_CHARACTERS: Final = 400
@@ -141,11 +139,16 @@ def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> 
         return _judged(value, contract, text, is_native=True)
     if isinstance(demanded, AgentResponseFormat):
         return _assess_response(text, contract, demanded.form)
+    from ao_protocol.extraction import NoJsonFound, Source, extract_json  # no run needs it before its first answer
+
     try:
         extraction = extract_json(text, demanded.schema, lenient=contract.validation_mode is ValidationMode.LENIENT)
     except NoJsonFound as error:
         return not_assessed(str(error), contract, text, error.near)
     if extraction.source is not Source.WHOLE and (contract.strict_json_only or not contract.extract_json):
+        from ao_protocol.extraction.damage import refusal_at
+        from ao_protocol.extraction.strict_json import Reason, skim_container
+
         at = len(text) - len(text.lstrip())
         at = skim_container(text, at).end if text.startswith(("{", "["), at) else at
         refusal = refusal_at(Reason.NOT_ONLY_JSON, text, at)
@@ -416,8 +419,10 @@ class Enforcement:
             raise AlreadyDecided(f"attempt {self._attempt} has settled the contract; a new run needs a new Enforcement")
 
 
-def summary_of(contract: OutputContract, outcome: Accepted) -> OutputSummary:
+def summary_of(contract: OutputContract, outcome: Accepted) -> "OutputSummary":
     """Return `result.output` for an accepted answer. The strategy of the contract has been chosen."""
+    from ao_protocol.events import OutputSummary  # no model of an event is needed before the first answer
+
     strategy = contract.strategy or Strategy.SYSTEM_PROMPT
     asked_again = outcome.retry_count - outcome.rejected_calls
     return OutputSummary(

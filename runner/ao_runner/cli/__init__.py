@@ -7,6 +7,7 @@ import select
 import sys
 from typing import TYPE_CHECKING, Final, TextIO
 
+from ao_protocol.quick_import import begin_imports
 from ao_runner.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _CLOSED: Final = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
 
 def main() -> None:
     """Run the command line and exit."""
+    begin_imports()
     fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -223,7 +223,7 @@ class BatchFile:
 
     def _profile(self, name: str) -> Profile:
         if self.executor is not None:
-            return Profile(name=self.executor.name, executor=str(self.executor.path))
+            return Profile.of_executor(self.executor.name, str(self.executor.path))
         return load_profile(name, self.given["home"], os.environ)
 
 

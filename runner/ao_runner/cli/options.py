@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from ao_runner.durations import FORMS, WITH_UNITS, seconds_from
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ao_protocol.wire import JsonObject
     from ao_runner.store.opening import StorePlace
     from ao_runner.store.store import Store
@@ -24,7 +25,7 @@ Value = TypeVar("Value")
 
 Command: TypeAlias = Callable[..., Any]
 Decorator: TypeAlias = Callable[[Command], Command]
-Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list["CompletionItem"]]
 Style: TypeAlias = Literal["json", "events", "people"]
 
 
@@ -105,7 +106,9 @@ def short_name(profile: str) -> str:
 def _completing(list_names: Callable[["StorePlace"], Mapping[str, str | None]]) -> Completer:
     """Return a function that completes the names in a store or in its home folder, each with an explanation."""
 
-    def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list["CompletionItem"]:
+        from click.shell_completion import CompletionItem
+
         from ao_runner.store.opening import LOCAL, StorePlace
 
         home = Path(ctx.params.get("home") or os.environ.get("AO_HOME") or default_home())
@@ -169,7 +172,7 @@ complete_schema_name: Final = _completing_from(
 )
 
 
-def complete_request(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_request(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list["CompletionItem"]:
     """Complete the requests that wait of the run before."""
     run_id = ctx.params.get("run")
     complete = _completing_from(

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from ao_protocol.quick_import import end_imports
 from ao_protocol.version import CURRENT, supported_texts
 from ao_runner.cli.options import examples, json_option, wants_colour
 from ao_runner.cli.printing import echo, plain_text, print_document
@@ -78,6 +79,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        end_imports()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -49,11 +49,9 @@ from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.input_requests import PARKED, InputPolicy, InputRequests
 from ao_runner.runs.journal import Listener, StoredJournal, paused_profiles
-from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.run import perform_single_run, profile_to_continue, request_here
 from ao_runner.runs.run_request import RunRequest, StopRequests, on_signals
 from ao_runner.runs.submission import DEFAULT_EXECUTORS, AcceptedRun
-from ao_runner.store.opening import LOCAL
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
@@ -119,7 +117,7 @@ def run_command(**given: Any) -> None:  # noqa: ANN401  # what click gives
         profile = load_profile(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type], given["home"], os.environ)
     elif given["profile"] is None:
         executor = locate_executor(given["executor"])
-        profile = Profile(name=executor.name, executor=str(executor.path))
+        profile = Profile.of_executor(executor.name, str(executor.path))
     else:
         raise click.UsageError("Use either --profile or --executor: a profile names its executor.")
     asked = new_run(
@@ -140,13 +138,15 @@ def store_of_this_host(home: Path) -> Iterator[Store]:
     Raises:
         click.UsageError: AO_STORE names a server, where the user would look for the run in vain.
     """
-    if os.environ.get("AO_STORE", LOCAL) not in {LOCAL, ""}:
+    if os.environ.get("AO_STORE", "") not in {"local", ""}:
         raise click.UsageError(
             "`ao run` and `ao resume` store a run on this host only, and AO_STORE names a server."
             " Use `ao submit --wait`, or set AO_STORE=local."
         )
     with SqliteStore(home) as store:
         if store.runs.are_running():
+            from ao_runner.runs.lost_runs import fail_lost_runs
+
             fail_lost_runs(store)
         yield store
 

@@ -10,7 +10,6 @@ from ao_protocol.contracts.problems import canonical_json
 from ao_protocol.contracts.validation import JUDGE, judge_at_once
 from ao_protocol.json_path import ROOT
 from ao_runner.errors import RunnerError
-from ao_runner.processes.calls import CallNotFinished, call_apart
 
 JUDGING_SECONDS: Final = 10.0
 """Maximum time to judge one value in another process."""
@@ -69,6 +68,8 @@ async def with_judge(call: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _judged_apart(slow: TakesLong) -> list[Problem]:
+    from ao_runner.processes.calls import CallNotFinished, call_apart  # few values take long
+
     try:
         return await call_apart(JUDGING_SECONDS, judge_at_once, slow.value, slow.schema)
     except CallNotFinished as error:

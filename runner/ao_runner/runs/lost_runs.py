@@ -12,7 +12,6 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
     Body,
     ErrorInfo,
-    ExecutorIdentity,
     Failure,
     InputResolved,
     RunStarted,
@@ -22,7 +21,7 @@ from ao_protocol.events import (
 from ao_protocol.lifecycle import CALL_EVENTS, note_calls
 from ao_protocol.raw_events import events_of_types
 from ao_protocol.version import CURRENT
-from ao_protocol.wire import JsonObject
+from ao_protocol.wire import ExecutorIdentity, JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.outcome import failed, terminal_in
 from ao_runner.runs.projection import project_end, project_lines

@@ -18,8 +18,9 @@ from pydantic import JsonValue
 
 from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ExecutorIdentity, Terminal
+from ao_protocol.events import Terminal
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
+from ao_protocol.wire import ExecutorIdentity
 from ao_runner.discovery import DescribeFailed, ExecutorNotFound, locate_executor
 from ao_runner.home import WORKSPACES
 from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
@@ -89,7 +90,7 @@ def profile_to_continue(session: Session, name: str | None, home: Path) -> Profi
         path = locate_executor(session.executor_path).path
     except ExecutorNotFound:
         path = locate_executor(session.executor_name).path
-    return Profile(name=session.executor_name, executor=str(path))
+    return Profile.of_executor(session.executor_name, str(path))
 
 
 @asynccontextmanager

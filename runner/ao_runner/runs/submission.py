@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ao_protocol.attachments import Attachments
 from ao_protocol.contracts import InvalidOptions, InvalidSchema, Problem, SchemaSource
@@ -39,7 +39,6 @@ from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.discovery import Executor, ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Duration, InvalidProfile, ProfileNotFound, load_profile
-from ao_runner.runs.attaching import problems_of_attachments
 from ao_runner.runs.options_schema import OPTIONS
 from ao_runner.store.records import OPEN_STATUSES, Run, RunTerms, Session, check_tag, timestamp
 from ao_runner.store.store import Store
@@ -53,6 +52,8 @@ TERMS: Final = [one.name for one in fields(RunTerms)]
 
 class AskedInJson(BaseModel):
     """What every door that reads JSON takes by the same names: the HTTP API, MCP, and the lines of a pipe."""
+
+    model_config = ConfigDict(defer_build=True)
 
     profile: Name | None = Field(None, description="Profile or executor that performs the run.")
     timeout_seconds: Duration | None = Field(None, description="The most that the run may take.")
@@ -224,9 +225,14 @@ def accept(asked: NewRun, at: Reception) -> AcceptedRun:
         NotInteroperable: A document holds what no invocation can.
     """
     _check_fields(asked)
-    if problems := problems_of_attachments(asked.attachments, reads_files=at.store is not None and not at.is_queued):
-        path, _, message = problems[0].partition(": ")
-        raise _refused(RefusalReason.FIELD, path, message)
+    if asked.attachments:
+        from ao_runner.runs.attaching import problems_of_attachments  # few runs have any
+
+        if problems := problems_of_attachments(
+            asked.attachments, reads_files=at.store is not None and not at.is_queued
+        ):
+            path, _, message = problems[0].partition(": ")
+            raise _refused(RefusalReason.FIELD, path, message)
     _check_parent(asked, at)
     if asked.blueprint is None:
         session = _session_to_continue(asked, at)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal, VendorEvent
+from ao_protocol.events import Body, Failure, Result, SessionBound, Terminal, VendorEvent
 from ao_protocol.redaction import NO_SECRETS, Redactor
-from ao_protocol.wire import JsonObject
+from ao_protocol.wire import ExecutorIdentity, JsonObject
 from ao_runner.home import HomeOpen, private_folder
 from ao_runner.processes.calls import CallNotFinished, call_long
 from ao_runner.processes.git import git_variables

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ExecutorIdentity, Failure
+from ao_protocol.events import Failure
 from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.wire import ExecutorIdentity
 from ao_runner.coordinators.port import (
     Backoff,
     Coordinator,

@@ -17,7 +17,6 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
     Body,
     Event,
-    ExecutorIdentity,
     Failure,
     Message,
     Result,
@@ -32,7 +31,7 @@ from ao_protocol.message_content import ContentBlock, TextBlock
 from ao_protocol.older_events import older_event
 from ao_protocol.raw_events import events_of_types
 from ao_protocol.version import CURRENT
-from ao_protocol.wire import JsonObject
+from ao_protocol.wire import ExecutorIdentity, JsonObject
 from ao_runner.run_events import RunIdentity, RunKey, as_event_of
 from ao_runner.runs.lost_runs import RunSummary, ending_behind
 from ao_runner.runs.outcome import failed

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ao_protocol.contracts import JsonFormat, OutputContract, SchemaSource, Strategy
-from ao_protocol.events import ExecutorIdentity, Result, event_from_document
+from ao_protocol.events import Result, event_from_document
 from ao_protocol.lifecycle import RunLifecycle
+from ao_protocol.wire import ExecutorIdentity
 from ao_runner.run_events import Relayed, RunIdentity
 from ao_runner.runs.contract_loop import MAX_BYTES_JUDGED_AT_ONCE, ContractLoop
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ao_protocol.events import Event, ExecutorIdentity, Result
+from ao_protocol.events import Event, Result
 from ao_protocol.framing import encode_line
+from ao_protocol.wire import ExecutorIdentity
 from ao_runner.discovery import Executor
 from ao_runner.processes.spawn import Child
 from ao_runner.run_events import Relayed, RunIdentity

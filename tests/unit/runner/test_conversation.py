@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, MessageDelta, parse_event
+from ao_protocol.events import ErrorInfo, Failure, MessageDelta, parse_event
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.message_content import text_of
 from ao_protocol.published import load_vectors
 from ao_protocol.redaction import Redactor
+from ao_protocol.wire import ExecutorIdentity
 from ao_runner.run_events import Relayed, RunIdentity
 from ao_runner.runs.conversation import MAX_TOLD_PROBLEMS, MOST_CHARACTERS, MOST_OPEN_TOOLS, Conversation
 

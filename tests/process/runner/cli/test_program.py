@@ -71,6 +71,43 @@ def test_the_help_names_every_command_without_loading_any(ao: Ao) -> None:
         assert f"\n  {command[0]} " in shown
 
 
+LATER = {
+    "ao_protocol.agent_response",
+    "ao_protocol.contracts.enforcement",
+    "ao_protocol.extraction",
+    "ao_runner.processes.calls",
+    "ao_runner.runs.attaching",
+    "ao_runner.runs.contract_loop",
+    "ao_runner.runs.lost_runs",
+    "click.shell_completion",
+    "importlib.metadata",
+    "jsonschema_rs",
+    "rich",
+    "yaml",
+}
+"""What few runs need, or none before its executor has the invocation."""
+
+
+def test_a_run_is_sent_before_what_only_its_answer_needs_is_imported(ao: Ao) -> None:
+    blueprint = ao.folder / "agent.json"
+    blueprint.write_text('{"name": "greeter", "system_prompt": "You greet."}')
+    script = (
+        "import os, sys\nreal = os.write\n"
+        "def write(descriptor, data):\n"
+        "    if descriptor > 2 and b'\"mode\"' in bytes(data):\n"
+        f"        print(sorted({LATER!r} & set(sys.modules)), file=sys.stderr)\n"
+        "    return real(descriptor, data)\n"
+        "os.write = write\nfrom ao_runner.cli import main\nmain()"
+    )
+
+    argv = [sys.executable, "-c", script, "run", str(blueprint), "-p", "Hi", "--executor", "echo"]
+    done = subprocess.run(
+        argv, cwd=ao.folder, env=ao.environment(), capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert "[]" in done.stderr.splitlines()
+
+
 @pytest.mark.parametrize(
     ("missing", "extra", "command"),
     [
