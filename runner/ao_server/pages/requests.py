@@ -95,5 +95,6 @@ async def answer(
         except InvalidAnswer as error:
             raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_answer", str(error)) from error
     answered = await answered_with(context, run_id, request_id, given)
-    said = "Answered" + (f"; the session goes on in run {answered.next_run_id}" if answered.next_run_id else "")
-    return see(back or f"/ui/runs/{quote(run_id, safe='')}", said)
+    next_run = answered.next_run_id
+    goes_on = f"the session goes on in run {next_run}" if next_run else f"run {run_id} goes on"
+    return see(back or f"/ui/runs/{quote(run_id, safe='')}", f"Answered: {goes_on}")
