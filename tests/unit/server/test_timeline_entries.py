@@ -8,8 +8,9 @@ import pytest
 from ao_protocol.events import BODIES, Envelope, Event, InvalidEvent
 from ao_protocol.wire import WireModel
 from ao_runner.cli.run_progress import Narrator, ProgressLine
-from ao_runner.runs.narration import NOTHING, entry_of, event_for_people
+from ao_runner.runs.narration import NOTHING, NarrationEntry, entry_of, event_for_people
 from ao_server.event_log import EventPosition, LoggedEvent
+from ao_server.pages.calls import without_repetition
 from ao_server.pages.timeline import Entry
 from ao_server.pages.timeline import entry_of as entry_of_page
 
@@ -113,3 +114,19 @@ def test_a_closed_fold_has_the_begin_of_a_thought_and_its_end_while_the_model_th
     assert entry is not None
     assert (entry.words, entry.text.text) == (words, "")
     assert f"{thought.rstrip()}\n</div>" in entry.html
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "value", "told"),
+    [
+        ("Done.", "Done.", NOTHING, "The result is the message above."),
+        ('{"urgent": true}', "", {"urgent": True}, "The result is the message above."),
+        ("It is urgent: true", "", {"urgent": True}, ""),
+    ],
+)
+def test_a_result_that_is_the_last_message_does_not_stand_there_again(
+    said: str, text: str, value: Any, told: str
+) -> None:
+    result = NarrationEntry("end", "Result", text, value=value)
+    shown = without_repetition(result, said, is_run_page=False, has_parameters=True)
+    assert (shown.text, shown.value is NOTHING) == (told, bool(told))
