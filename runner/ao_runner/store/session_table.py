@@ -120,13 +120,15 @@ class SessionTable(Part):
         return [child for (child,) in rows]
 
     def progress_of(self, session_ids: Sequence[str]) -> dict[str, tuple[object, ...]]:
-        """Return for each session a value that changes whenever a run of it is added, changes its status or has events.
+        """Return for each session a value that changes whenever one of its runs is added, changes or has events.
+
+        The last element is the number of runs that have their records.
 
         One query for all of them, for watchers of many sessions.
         """
         rows = self._db.fetch(
             f"SELECT session_id, count(*), sum({self._db.last_seq_sql}), sum(has_begun), count(ended_at),"  # noqa: S608
-            f" sum(stop_wanted) FROM runs WHERE session_id {self._db.among_sql} GROUP BY session_id",
+            f" sum(stop_wanted), count(record) FROM runs WHERE session_id {self._db.among_sql} GROUP BY session_id",
             (self._db.listed(session_ids),),
         )
         return {row[0]: tuple(row[1:]) for row in rows}

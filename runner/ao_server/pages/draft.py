@@ -244,7 +244,8 @@ def findings_of(draft: Draft) -> Findings:
         findings.add("name", PlacedRemark("$.name", said))
     for one in problems_of_agent(findings.document):
         step = _STEP.match(one.path)
-        place = _FIELDS.get(step[1], "other") if step else "answer"
+        of_name = not step and one.message.startswith('"name" ')  # it is missing
+        place = _FIELDS.get(step[1], "other") if step else "name" if of_name else "answer"
         if place not in {"input_schema", "output_schema"} and not (place == "name" and "name" in findings.problems):
             findings.add(place, PlacedRemark(one.path, one.message))
     if findings.count:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from ao_protocol.documents import Description
 from ao_runner.discovery import DescribeFailed, Executor, describe_executor, list_executors
-from ao_runner.profiles import list_profiles
+from ao_runner.profiles import list_profiles, profile_folders
 from ao_runner.runs.run_request import bare_environment
 from ao_runner.store.ownership import EVERY_PROFILE, Owner
 from ao_runner.store.records import RunLimit
@@ -75,7 +75,9 @@ def workers(store: Store, request: Request, context: Context, check: bool = Fals
     profiles = list_profiles(context.settings.home, environ)
     executors = [(one, *_described(one, check, environ)) for one in list_executors().values()]
     fleet = _fleet(context, store)
-    return page(request, "workers.html", profiles=profiles, executors=executors, is_checked=check, **fleet)
+    folder = profile_folders(context.settings.home, environ)[0]
+    shown: dict[str, Any] = {"profiles": profiles, "folder": folder, "executors": executors, "is_checked": check}
+    return page(request, "workers.html", **shown, **fleet)
 
 
 @routes.get("/ui/workers/stream")

@@ -1,5 +1,6 @@
 """Pages about the whole: what needs a person, and what has been changed."""
 
+import re
 from time import monotonic
 from typing import Annotated, Any, Final
 
@@ -11,7 +12,7 @@ from starlette.responses import Response
 from ao_runner.store.store import Store
 from ao_server.context import Context, reads
 from ao_server.pages.attention import attention_of
-from ao_server.pages.rendering import page
+from ao_server.pages.rendering import page, templates
 from ao_server.pages.run_view import outcomes_of
 from ao_server.pages.streaming import list_stream
 
@@ -20,6 +21,30 @@ COUNT_SECONDS: Final = 1.0
 ACTIONS_AT_ONCE: Final = 200
 ACTIONS_DAYS: Final = 90
 """For how long actions are kept."""
+DEEDS: Final = (
+    (r"/(again|rerun)$", "ran again"),
+    (r"/inputs/", "answered"),
+    (r"/(cancel|stop)$", "stopped"),
+    (r"POST (/runs|/ui/agents/[^/]+/run|/batches)$", "started"),
+    (r"/sessions/[^/]+/resume$", "continued"),
+    (r"/(runs|inbox)/actions$", "acted on several"),
+    (r"/workers/pause$|PUT /limits/", "limited"),
+    (r"/workers/resume$|DELETE /limits/", "ended a limit of"),
+    (r"/drain$", "drained"),
+    (r"^DELETE |/delete$", "deleted"),
+    (r"/(status|secret)$|^P(UT|ATCH) ", "changed"),
+    (r"POST (/ui)?/(agents|schemas|webhooks)(/_new)?$", "created"),
+    (r"POST /ui/agents/[^/]+$", "changed"),
+)
+"""What somebody did, in a word, by a part of the method and path of the request; the first one that fits."""
+
+
+def deed_of(request: str) -> str:
+    """Return what the method and path of a request did, in a word for people; empty for a rare one."""
+    return next((word for part, word in DEEDS if re.search(part, request)), "")
+
+
+templates.filters["deed"] = deed_of
 
 
 @routes.get("/ui/inbox")

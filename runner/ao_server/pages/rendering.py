@@ -36,6 +36,9 @@ NAVIGATION: Final = (
     ("/ui/schemas", "Schemas"),
     ("/ui/workers", "Workers"),
     ("/ui/inbox", "Inbox"),
+    ("/ui/usage", "Usage"),
+    ("/ui/actions", "Actions"),
+    ("/openapi.json", "API"),
 )
 
 

@@ -21,6 +21,7 @@ from ao_server.pages.actions import Back
 from ao_server.pages.rendering import see
 from ao_server.pages.timeline import cut, pretty
 from ao_server.problems import refusal
+from ao_server.recording import note_targets
 
 routes = APIRouter(include_in_schema=False)
 MAX_VALUE: Final = 100_000
@@ -94,6 +95,8 @@ async def answer(
             given["value"] = value_from(request.fields.get("schema"), value.replace("\r\n", "\n"))
         except InvalidAnswer as error:
             raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_answer", str(error)) from error
+    note_targets(run_id)
     answered = await answered_with(context, run_id, request_id, given)
-    said = "Answered" + (f"; the session goes on in run {answered.next_run_id}" if answered.next_run_id else "")
-    return see(back or f"/ui/runs/{quote(run_id, safe='')}", said)
+    next_run = answered.next_run_id
+    goes_on = f"the session goes on in run {next_run}" if next_run else f"run {run_id} goes on"
+    return see(back or f"/ui/runs/{quote(run_id, safe='')}", f"Answered: {goes_on}")

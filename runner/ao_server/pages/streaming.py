@@ -22,6 +22,8 @@ from ao_server.shapes import names_of
 
 BETWEEN_LISTS_SECONDS: Final = 0.5
 LOOK_SECONDS: Final = 1.0
+RECORD_SECONDS: Final = 2.0
+"""For how long a page waits for the record of a run that has ended. A run that was lost has none."""
 SHARE: Final = 10
 """A list is looked for during at most about a tenth of the time."""
 END: Final = "end"
@@ -47,11 +49,15 @@ async def timeline_stream(
         events = some_events(store, session_id, after, run_id)
         by_id = {state.run.run_id: state for state in states}
         html = "".join(entry.html for entry in reader.read(store, events, by_id))
-        now = [(state.run.run_id, names_of(state).run, state.attempt) for state in every]
+        records = store.sessions.progress_of([session_id]).get(session_id, (0,))[-1]
+        now = records, [(state.run.run_id, names_of(state).run, state.attempt) for state in every]
         lines = [event.line.encode(errors="replace") for event in events]
         if now != progress or any(events_of_types(lines, SHOWN_IN_HEADS)):
             html += head(store, states)
         return events, html, now, run_id is not None and not any(state.run.ended_at is None for state in states)
+
+    def has_record(store: Store) -> bool:
+        return store.runs.find_record(run_id or "") is not None
 
     async with context.live.watching(session_id) as changed:
         while not context.live.closing.is_set():
@@ -62,10 +68,20 @@ async def timeline_stream(
                 yield ServerSentEvent(id=str(after), data=html)
             if len(events) == EVENTS_AT_ONCE:
                 continue
+            # The record, which has the answers that were refused, comes after the last event.
+            if is_over and not await context.access.read(has_record) and await _comes(changed, RECORD_SECONDS):
+                continue
             if is_over:
                 yield ServerSentEvent(event=END, data="")
                 return
             await changed.wait()
+
+
+async def _comes(changed: asyncio.Event, seconds: float) -> bool:
+    """Return whether something changes in time."""
+    with suppress(TimeoutError):
+        return await asyncio.wait_for(changed.wait(), seconds)
+    return False
 
 
 def list_stream(

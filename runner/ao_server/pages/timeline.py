@@ -209,6 +209,10 @@ class EntryReader:
     _has_looked_back: bool = False
     _said: dict[str, str] = field(default_factory=dict)
     """The text of the last message by run."""
+    _points: dict[str, Sequence[str]] = field(default_factory=dict)
+    """What was wrong with the last answer by run."""
+    _bound: dict[str, str] = field(default_factory=dict)
+    """The model of the last session by run: executors bind it again, with other ids, as it grows."""
 
     def read(self, store: Store, events: Sequence[LoggedEvent], states: Mapping[str, RunState]) -> list[Entry]:
         """Return the next events as entries, with the pieces of a message joined."""
@@ -258,6 +262,9 @@ class EntryReader:
                 continue
             if begun is not None:  # its begin is on an earlier page
                 entry = replace(entry, time=begun.time, ended_at=one.time)
+            entry = self._without_what_was_told(entry)
+            if entry.told.weight == "quiet":
+                continue
             if one.told.kind == "message" and not one.told.parent:
                 self._said[one.run_id] = one.told.text
             said = self._said.get(one.run_id, "")
@@ -269,6 +276,19 @@ class EntryReader:
             else:
                 found[one.id] = entry
         return list(found.values())
+
+    def _without_what_was_told(self, entry: Entry) -> Entry:
+        """Return an entry without what an earlier one of its run has said: the session, or problems of an answer."""
+        told, run_id = entry.told, entry.run_id
+        if told.title == "Session":
+            weight: narration.Weight = "quiet" if self._bound.get(run_id) == told.line else told.weight
+            self._bound[run_id] = told.line
+            return replace(entry, told=replace(told, weight=weight))
+        if told.kind == "end" and told.points == self._points.get(run_id):
+            return replace(entry, told=replace(told, points=()))
+        if told.kind == "check" and told.points:
+            self._points[run_id] = told.points
+        return entry
 
     def _look_back(self, store: Store, first: LoggedEvent) -> None:
         """Find the calls that are open at an event, as far as the events before it tell."""

@@ -90,8 +90,8 @@ def test_runs_of_a_paused_profile_wait_until_it_is_resumed(served: Served) -> No
     profile = served.ended(served.start("echo", {"message": "a"})["run_id"])["profile"]
     assert posted(served, "/ui/workers/pause", profile=profile).headers["location"] == "/ui/workers"
     run_id = served.start("echo", {"message": "b"})["run_id"]
-    assert load_of(served, profile).startswith(f"{profile} 1 0 ")
-    assert "paused Resume" in load_of(served, profile)
+    assert load_of(served, profile).startswith(f"{profile} paused 1 0 ")
+    assert load_of(served, profile).endswith("Resume")
     assert served.run(run_id)["waiting"] == f"profile {profile} is paused"
     posted(served, "/ui/workers/resume", profile=profile)
     assert served.ended(run_id)["status"] == "completed"
@@ -143,7 +143,7 @@ def actions_of(server: Served, query: str = "") -> list[tuple[str, str, str]]:
     """Return role, request and target of each action on a page, newest first."""
     page = server.client.get(f"/ui/actions{query}", headers=HTML).raise_for_status().text
     cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr><td.*?</tr>", page, re.DOTALL)]
-    return [(role, what, re.sub("<[^>]*>", "", target)) for role, what, target, _ in cells]
+    return [(role, what, re.sub("<[^>]*>", "", target)) for role, _, what, target, _ in cells]
 
 
 def test_what_clients_and_pages_change_is_recorded(serve: Serve) -> None:

@@ -53,6 +53,10 @@ def test_problems_stand_at_their_fields() -> None:
     assert ("$.type", None, "has a field of its own in this form; write it there") in _shown(draft)["other"]
 
 
+def test_a_name_that_is_missing_is_one_problem() -> None:
+    assert _shown(Draft()) == {"name": [("$.name", None, "is missing")]}
+
+
 def test_a_schema_contradicts_another_format_of_the_answer() -> None:
     (problem,) = _shown(Draft(name="a", answer="xml", output_schema="{}"))["answer"]
     assert "contradict each other" in problem[2]

@@ -8,8 +8,9 @@ import pytest
 from ao_protocol.events import BODIES, Envelope, Event, InvalidEvent
 from ao_protocol.wire import WireModel
 from ao_runner.cli.run_progress import Narrator, ProgressLine
-from ao_runner.runs.narration import NOTHING, entry_of, event_for_people
+from ao_runner.runs.narration import NOTHING, NarrationEntry, entry_of, event_for_people
 from ao_server.event_log import EventPosition, LoggedEvent
+from ao_server.pages.calls import without_repetition
 from ao_server.pages.timeline import Entry
 from ao_server.pages.timeline import entry_of as entry_of_page
 
@@ -139,3 +140,19 @@ def test_the_diffs_of_an_entry_are_bounded() -> None:
     assert len(entry.files) == 200
     assert sum(len(file.diff.text) for file in entry.files) <= 16_000
     assert len(entry.html) < 80_000
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "value", "told"),
+    [
+        ("Done.", "Done.", NOTHING, "The result is the message above."),
+        ('{"urgent": true}', "", {"urgent": True}, "The result is the message above."),
+        ("It is urgent: true", "", {"urgent": True}, ""),
+    ],
+)
+def test_a_result_that_is_the_last_message_does_not_stand_there_again(
+    said: str, text: str, value: Any, told: str
+) -> None:
+    result = NarrationEntry("end", "Result", text, value=value)
+    shown = without_repetition(result, said, is_run_page=False, has_parameters=True)
+    assert (shown.text, shown.value is NOTHING) == (told, bool(told))

@@ -7,8 +7,7 @@
   const button = document.getElementById("theme");
   const choices = ["", "light", "dark"];
   const showTheme = () => {
-    button.textContent = { "": "Auto", light: "Light", dark: "Dark" }[root.dataset.theme || ""];
-    button.setAttribute("aria-label", `Colours: ${button.textContent}`);
+    button.textContent = `Colours: ${root.dataset.theme || "auto"}`;
   };
   button.addEventListener("click", () => {
     const chosen = choices[(choices.indexOf(root.dataset.theme || "") + 1) % choices.length];

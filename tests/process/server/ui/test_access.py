@@ -11,7 +11,7 @@ from tests.process.server.ui.conftest import Open, start_scripted
 
 WIDTHS = (320, 390, 640, 720, 1024, 1440, 2560)
 AXE_WIDTHS = (320, 720, 1440)
-LISTS = ("runs", "sessions", "inbox", "workers", "usage", "actions", "agents", "schemas", "runs/compare")
+LISTS = ("runs", "sessions", "inbox", "workers", "usage", "actions", "webhooks", "agents", "schemas", "runs/compare")
 LONG = "a-name-without-a-place-to-break-" * 3
 
 
