@@ -16,7 +16,9 @@ from rich.text import Text
 
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLE: Final = Path("docs/examples/pr-reviewer")
-COLOURS: Final = {"$ ao": "bold", "✗ ": "yellow", "✓ ": "green", "] · ": "bright_black"}
+COLOURS: Final = {"$ ao": "bold", "✗ ": "yellow", "✓ ": "green", "· ": "bright_black"}
+TIME: Final = re.compile(r"^\[ *[0-9.]+s\] ")
+"""The time before each line where stderr is no terminal."""
 PICTURE: Final = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
 <style>.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, monospace; font-size: {char_height}px;
 line-height: {line_height}px; }} {styles}</style>
@@ -26,13 +28,14 @@ line-height: {line_height}px; }} {styles}</style>
 
 
 def lines() -> list[str]:
-    """Return the command and what it prints, the answer at the end."""
+    """Return the command and what it prints, in the order and form of a terminal."""
     options = [f"{EXAMPLE}/blueprint.json", "--model-script", f"{EXAMPLE}/model-script.json"]
     ao = Path(sys.executable).with_name("ao")
     with (ROOT / EXAMPLE / "prompt.md").open() as prompt:
         run = subprocess.run([ao, "run", *options], stdin=prompt, capture_output=True, text=True, cwd=ROOT, check=True)
-    told = [line for line in run.stderr.splitlines() if "continue:" not in line]
-    return ["$ ao run blueprint.json --model-script model-script.json < prompt.md", *told, *run.stdout.splitlines()]
+    told = [TIME.sub("", line) for line in run.stderr.splitlines() if "continue:" not in line]
+    command = "$ ao run blueprint.json --model-script model-script.json < prompt.md"
+    return [command, *told[:-1], *run.stdout.splitlines(), told[-1]]
 
 
 def main() -> None:

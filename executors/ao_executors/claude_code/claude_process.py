@@ -54,7 +54,7 @@ def find_problems() -> Findings:
     else:
         found = CLAUDE.findings()
     login = home_folder("CLAUDE_CONFIG_DIR", ".claude") / ".credentials.json"
-    remedy = f"set {CREDENTIALS[0]}, or run `claude` once and log in"
+    remedy = f"set {CREDENTIALS[0]}, or install Claude Code and log in with `claude`"
     return found.and_problems(credential_problems((*CREDENTIALS, *CLOUDS), remedy, login))
 
 

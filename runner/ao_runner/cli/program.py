@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "events": ("ao_runner.cli.sessions:events_command", "Print the events of a session."),
     "result": ("ao_runner.cli.sessions:result_command", "Print the last result of a session."),
     "executors": ("ao_runner.cli.executors:executors_command", "List executors and profiles."),
-    "blueprint": ("ao_runner.cli.schema:blueprint_command", "Validate blueprints."),
+    "blueprint": ("ao_runner.cli.schema:blueprint_command", "Check and import blueprints."),
     "schema": ("ao_runner.cli.schema:schema_command", "Manage named schemas."),
     "response": ("ao_runner.cli.response:response_command", "Show, convert and merge agent responses."),
     "store": ("ao_runner.cli.store_command:store_command", "Create, check and prune the store; for operators."),

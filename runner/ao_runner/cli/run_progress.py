@@ -390,7 +390,8 @@ def show_terminal(terminal: Terminal, run: Run, store: Store, began_at: float) -
     failed_so = None if isinstance(terminal, Result) else terminal.error.type
     can_continue = (record is None or record.can_resume) and failed_so not in _NOT_CONTINUED
     if session.executor_session_id is not None and can_continue:
-        echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
+        scripted = " --model-script FILE" if session.is_simulated else ""
+        echo(f'  continue: ao resume {session.session_id} -p "…"{scripted}', err=True)
 
 
 def describe_result(result: Result, seconds: float) -> str:

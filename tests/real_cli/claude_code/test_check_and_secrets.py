@@ -43,7 +43,9 @@ def test_check_leaves_the_credentials_of_a_cloud_to_the_cloud(tmp_path: Path) ->
 def test_check_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
     code, verdict = check(tmp_path)
     assert code == 1
-    assert verdict["problems"] == ["no credentials; set ANTHROPIC_API_KEY, or run `claude` once and log in"]
+    assert verdict["problems"] == [
+        "no credentials; set ANTHROPIC_API_KEY, or install Claude Code and log in with `claude`"
+    ]
 
 
 def test_check_names_a_package_that_is_missing_once(tmp_path: Path) -> None:
