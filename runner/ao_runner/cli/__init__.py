@@ -1,10 +1,13 @@
 """The command line `ao`. This module must load with the base package alone, so it imports none of the extras."""
 
+import gc
 import io
 import os
 import re
 import select
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TextIO
 
 from ao_runner.errors import EXIT_INTERRUPTED
@@ -38,7 +41,8 @@ def main() -> None:
     sys.stdout, sys.stderr = _PlainStream(sys.stdout), _PlainStream(sys.stderr)
     refuse_bytes()
     try:
-        from ao_runner.cli.program import program
+        with without_collector():
+            from ao_runner.cli.program import program
 
         program(prog_name="ao")
     except KeyboardInterrupt:
@@ -50,6 +54,17 @@ def main() -> None:
             raise
         print(NEEDS_EXTRA.format(name=name, extra=extra), file=sys.stderr)  # noqa: T201  # without click
         sys.exit(EXIT_USAGE)
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Import without the garbage collector: it finds nothing in modules, and takes a fifth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def refuse_bytes() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import click
 from click.core import ParameterSource
 
+from ao_runner.cli import without_collector
 from ao_runner.cli.options import (
     ORDERED_EXIT_CODE,
     DurationOption,
@@ -170,12 +171,13 @@ class _AddressRefused(RunnerError):
 
 
 async def _serve(given: ServeArguments) -> None:
-    from ao_runner.connections import BoundedConfig, Bounds, fitting_connections
-    from ao_server.application import SignalledServer, build_application
-    from ao_server.beside import WorkerBeside
-    from ao_server.receivers import ReceiverPolicy
-    from ao_server.store_access import StoreAccess
-    from ao_server.submission import ServerSettings
+    with without_collector():
+        from ao_runner.connections import BoundedConfig, Bounds, fitting_connections
+        from ao_server.application import SignalledServer, build_application
+        from ao_server.beside import WorkerBeside
+        from ao_server.receivers import ReceiverPolicy
+        from ao_server.store_access import StoreAccess
+        from ao_server.submission import ServerSettings
 
     if given["with_token"] is False and not is_loopback(given["host"]):
         raise click.UsageError("--no-token is for loopback addresses only; omit it, or omit --host")

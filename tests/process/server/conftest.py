@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 import httpx
 import pytest
 
+from tests.process.runner.cli.fork_server import ForkedAo
 from tests.process.server.described_answers import DescribedAnswers
 
 BOUND_SECONDS: Final = 60.0
@@ -40,33 +41,15 @@ class Served:
     def __enter__(self) -> Self:
         self._log = (self.home.parent / f"{self.home.name}-serve.log").open("ab")
         self._begins_at = self._log.tell()
-        limit = f"ulimit -n {self.descriptors}; " if self.descriptors else ""
-        self.process = subprocess.Popen(
-            [
-                "/bin/sh",
-                "-c",
-                f'{limit}exec "$@"',
-                "sh",
-                sys.executable,
-                "-P",
-                "-m",
-                "ao_runner",
-                "serve",
-                "--port",
-                str(self.port),
-                *self.arguments,
-            ],
-            # Unbuffered, as in many containers.
-            env={
-                **os.environ,
-                "AO_HOME": str(self.home),
-                "AO_STORE": "local",
-                "PYTHONUNBUFFERED": "1",
-                **self.environ,
-            },
-            stderr=self._log,
-            cwd=self.folder,
-        )
+        arguments = ["serve", "--port", str(self.port), *self.arguments]
+        # Unbuffered, as in many containers.
+        environ = {"AO_HOME": str(self.home), "AO_STORE": "local", "PYTHONUNBUFFERED": "1", **self.environ}
+        start: Callable[..., subprocess.Popen[Any]] = ForkedAo
+        if self.descriptors:
+            limit = f'ulimit -n {self.descriptors}; exec "$@"'
+            arguments = ["/bin/sh", "-c", limit, "sh", sys.executable, "-P", "-m", "ao_runner", *arguments]
+            start = subprocess.Popen
+        self.process = start(arguments, cwd=self.folder, env={**os.environ, **environ}, stderr=self._log)
         try:
             self.url = wait_for(self._address)
         except BaseException:

@@ -1,18 +1,19 @@
-"""Calls `ao` many times without importing it many times: a process that has imported it, and forks for each call.
+"""Starts `ao` many times without importing it many times: a process that has imported it, and forks for each start.
 
 What runs is the real command in a real process with descriptors, environment and folder of its own; only the imports,
-half of the time of a short call, are done once. Run as a program it is the server: its stdin is the socket.
+most of the time of a short call, are done once. Run as a program it is the server: its stdin is the socket.
 """
 
+import gc
 import importlib
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -21,10 +22,11 @@ from typing import Any, Final
 
 _IMPORTED: Final = ("ao_runner.cli", "ao_runner.runs", "ao_runner.store", "ao_runner.blueprints", "ao_runner.processes")
 _MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
+_PID_BYTES: Final = 10
 _ROOT: Final = Path(__file__).parents[4]
 
 
-def run_forked(
+def run_ao(
     argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: str | None, timeout: float
 ) -> "subprocess.CompletedProcess[str]":
     """Run `ao` with arguments, as `subprocess.run` with `capture_output` and `text` does.
@@ -32,36 +34,57 @@ def run_forked(
     Raises:
         subprocess.TimeoutExpired: it has not ended in time; it is killed.
     """
-    given, taken = os.pipe()
-    pipes = [os.pipe() for _ in range(3)]  # stdout, stderr, and the exit status
-    request = json.dumps({"argv": list(argv), "cwd": str(cwd), "env": dict(env), "has_stdin": stdin is not None})
-    _server().send(request, [given, *(writing for _, writing in pipes)])
-    for descriptor in (given, *(writing for _, writing in pipes)):
-        os.close(descriptor)
-    read: list[bytes] = [b"", b"", b""]
+    given, pipe = subprocess.DEVNULL if stdin is None else subprocess.PIPE, subprocess.PIPE
+    with start_ao(argv, cwd=cwd, env=env, stdin=given, stdout=pipe, stderr=pipe, encoding="utf-8") as process:
+        try:
+            stdout, stderr = process.communicate(stdin, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(list(argv), process.returncode, stdout, stderr)
 
-    def drain(number: int) -> None:
-        with os.fdopen(pipes[number][0], "rb") as stream:
-            read[number] = stream.read()
 
-    def feed() -> None:
-        with os.fdopen(taken, "wb") as stream:
-            try:
-                stream.write((stdin or "").encode())
-                stream.flush()
-            except BrokenPipeError:
-                pass  # as for a process that does not read: its own matter
+def start_ao(arguments: Sequence[str], *, env: Mapping[str, str], **options: Any) -> "subprocess.Popen[Any]":
+    """Start `ao` as `subprocess.Popen` does: forked, unless something needs a new interpreter."""
+    own = [name for name in env if name.startswith(("PYTHON", "LD_")) and name != "PYTHONUNBUFFERED"]
+    if own or "preexec_fn" in options:
+        return subprocess.Popen([sys.executable, "-P", "-m", "ao_runner", *arguments], env=env, **options)
+    return ForkedAo(arguments, env=env, **options)
 
-    threads = [threading.Thread(target=drain, args=(number,)) for number in range(3)]
-    threads.append(threading.Thread(target=feed))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout)
-    if any(thread.is_alive() for thread in threads):
-        _server().kill()
-        raise subprocess.TimeoutExpired(list(argv), timeout, read[0], read[1])
-    return subprocess.CompletedProcess(list(argv), int(read[2]), read[0].decode(), read[1].decode())
+
+class ForkedAo(subprocess.Popen[Any]):
+    """`ao` with arguments, as `subprocess.Popen` starts it with `cwd`, `env` and streams. It is no child of ours."""
+
+    def _execute_child(self, args: Sequence[str], _program: None, _hook: None, _close: bool, *rest: Any) -> None:
+        _, cwd, env, _, _, _, stdin, ours_in, ours_out, stdout, ours_err, stderr = rest[:12]
+        request = json.dumps({"argv": list(args), "cwd": str(cwd), "env": dict(env), "needs_server": "serve" in args})
+        self._ended, told = os.pipe()
+        theirs = [own if given == -1 else given for own, given in enumerate((stdin, stdout, stderr))]
+        _server().send(request, [*theirs, told])
+        passed = ((ours_in, stdin), (ours_out, stdout), (ours_err, stderr))
+        devnull = [self._devnull] if hasattr(self, "_devnull") else []
+        for descriptor in (told, *devnull, *(end for ours, end in passed if ours != -1)):
+            os.close(descriptor)
+        self.pid = int(os.read(self._ended, _PID_BYTES))
+        self._child_created = True
+
+    def _internal_poll(self, _deadstate: int | None = None) -> int | None:
+        return self._ended_within(0)
+
+    def _wait(self, timeout: float | None) -> int:
+        if self._ended_within(None if timeout is None else timeout * 1000) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        assert self.returncode is not None
+        return self.returncode
+
+    def _ended_within(self, milliseconds: float | None) -> int | None:
+        if self.returncode is None:
+            waiting = select.poll()
+            waiting.register(self._ended)
+            if waiting.poll(milliseconds):
+                self.returncode = int(os.read(self._ended, 64))
+                os.close(self._ended)
+        return self.returncode
 
 
 class _Server:
@@ -79,10 +102,6 @@ class _Server:
     def send(self, request: str, descriptors: list[int]) -> None:
         socket.send_fds(self._here, [request.encode()], descriptors)
 
-    def kill(self) -> None:
-        self._process.kill()
-        _server.cache_clear()
-
 
 @cache
 def _server() -> _Server:
@@ -94,15 +113,19 @@ def serve() -> None:
     for package in _IMPORTED:
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
             importlib.import_module(module.name)
+    gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     here = socket.socket(fileno=os.dup(0))
     while True:
         request, descriptors, _, _ = socket.recv_fds(here, _MAX_REQUEST_BYTES, 4)
         if not request:
             return
+        asked = json.loads(request)
+        if asked["needs_server"]:
+            importlib.import_module("ao_server.application")
         if os.fork() == 0:
             here.close()
-            _call(json.loads(request), *descriptors)
+            _call(asked, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -114,6 +137,7 @@ def _call(request: Mapping[str, Any], stdin: int, stdout: int, stderr: int, stat
     if pid:
         for descriptor in (0, stdin, stdout, stderr):
             os.close(descriptor)
+        os.write(status, f"{pid:{_PID_BYTES}}".encode())
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.write(status, str(code).encode())
         os._exit(0)
@@ -121,8 +145,6 @@ def _call(request: Mapping[str, Any], stdin: int, stdout: int, stderr: int, stat
     for number, descriptor in enumerate((stdin, stdout, stderr)):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    if not request["has_stdin"]:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os._exit(_perform(request))
 
 
@@ -135,6 +157,8 @@ def _perform(request: Mapping[str, Any]) -> int:
         os.fdopen(1, "w", encoding="utf-8", closefd=False),
         os.fdopen(2, "w", encoding="utf-8", buffering=1, closefd=False),
     )
+    if "PYTHONUNBUFFERED" in os.environ:
+        sys.stdout.reconfigure(write_through=True)
     from ao_runner import cli
 
     sys.argv = [str(Path(cli.__file__).parents[2] / "__main__.py"), *request["argv"]]
