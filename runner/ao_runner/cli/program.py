@@ -1,6 +1,7 @@
 """The program `ao` and its table of commands. A command is imported when it is used, so that `ao --help` is fast."""
 
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -9,7 +10,6 @@ from typing import Any, Final
 import click
 
 from ao_protocol.version import CURRENT, supported_texts
-from ao_runner.cli import without_collector
 from ao_runner.cli.options import examples, json_option, wants_colour
 from ao_runner.cli.printing import echo, plain_text, print_document
 from ao_runner.errors import EXIT_INTERRUPTED, RunnerError
@@ -78,8 +78,9 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        with without_collector():
-            command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        gc.freeze()
+        gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,6 +1,7 @@
 """`ao serve`: the server as a process, with a worker beside it."""
 
 import asyncio
+import gc
 import ipaddress
 import os
 import shlex
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import click
 from click.core import ParameterSource
 
-from ao_runner.cli import without_collector
 from ao_runner.cli.options import (
     ORDERED_EXIT_CODE,
     DurationOption,
@@ -151,6 +151,7 @@ def serve_command(ctx: click.Context, **given: Unpack[ServeArguments]) -> None:
     is given. On others a token is demanded: the first start makes one for each role, worker, client and reader.
     """
     if ctx.invoked_subcommand is None:
+        gc.disable()  # as in `main`
         asyncio.run(_serve(given))
     elif any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ctx.params):
         raise click.UsageError("options before `token` are those of the server; write --home behind `token add`")
@@ -171,14 +172,15 @@ class _AddressRefused(RunnerError):
 
 
 async def _serve(given: ServeArguments) -> None:
-    with without_collector():
-        from ao_runner.connections import BoundedConfig, Bounds, fitting_connections
-        from ao_server.application import SignalledServer, build_application
-        from ao_server.beside import WorkerBeside
-        from ao_server.receivers import ReceiverPolicy
-        from ao_server.store_access import StoreAccess
-        from ao_server.submission import ServerSettings
+    from ao_runner.connections import BoundedConfig, Bounds, fitting_connections
+    from ao_server.application import SignalledServer, build_application
+    from ao_server.beside import WorkerBeside
+    from ao_server.receivers import ReceiverPolicy
+    from ao_server.store_access import StoreAccess
+    from ao_server.submission import ServerSettings
 
+    gc.freeze()
+    gc.enable()
     if given["with_token"] is False and not is_loopback(given["host"]):
         raise click.UsageError("--no-token is for loopback addresses only; omit it, or omit --host")
     if given["with_token"] is False and given["login_header"]:
@@ -197,12 +199,10 @@ async def _serve(given: ServeArguments) -> None:
     app, gate = build_application(access, settings, policy, receivers, beside, given["notify"])
     connections = fitting_connections(given["max_connections"])
     bounds = Bounds(connections, given["head_seconds"], given["body_seconds"])
-    config = BoundedConfig(gate, bounds, GRACEFUL_SECONDS, given["proxies"])
-    server = SignalledServer(config)
-    address = f"http://{_shown(given['host'])}:{port}"
+    server = SignalledServer(BoundedConfig(gate, bounds, GRACEFUL_SECONDS, given["proxies"]))
     async with app.router.lifespan_context(app), beside:
         with on_signals(lambda: server.stop(app.state.context.live.close)):
-            _say_where(address, given, tokens, connections)
+            _say_where(f"http://{_shown(given['host'])}:{port}", given, tokens, connections)
             await server.serve([listener])
 
 

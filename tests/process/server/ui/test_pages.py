@@ -320,8 +320,8 @@ def test_a_form_leads_to_pages_of_the_server_only(scripted: Served) -> None:
     assert foreign.status_code == 403
 
 
-def test_a_reader_sees_everything_and_can_do_nothing(serve: Serve) -> None:
-    server = serve("--token")
+def test_a_reader_sees_everything_and_can_do_nothing(share: Serve) -> None:
+    server = share("--token")
     tokens = tokens_of(server.home)
     server.client.headers["authorization"] = f"Bearer {tokens['client']}"
     add_scripted(server, "chatting")
