@@ -19,8 +19,8 @@ from ao_runner.outbox.outbox import Outbox
 from ao_runner.runs.submission import new_session_id
 from ao_runner.store.records import Run, RunState, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
+from tests.process.fork_server import run_ao, start_ao
 from tests.process.lifeline.leftovers import processes_in
-from tests.process.runner.cli.fork_server import run_ao, start_ao
 
 MINIATURES = Path(__file__).parents[2] / "miniatures"
 NOTING = "notes_what_it_flushed"

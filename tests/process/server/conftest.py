@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,7 +15,8 @@ from typing import Any, Final, Self
 import httpx
 import pytest
 
-from tests.process.runner.cli.fork_server import ForkedAo
+from tests.process.executors.driver import installed
+from tests.process.fork_server import start_program
 from tests.process.server.described_answers import DescribedAnswers
 
 BOUND_SECONDS: Final = 60.0
@@ -41,15 +40,12 @@ class Served:
     def __enter__(self) -> Self:
         self._log = (self.home.parent / f"{self.home.name}-serve.log").open("ab")
         self._begins_at = self._log.tell()
-        arguments = ["serve", "--port", str(self.port), *self.arguments]
+        argv = [installed("ao"), "serve", "--port", str(self.port), *self.arguments]
+        if self.descriptors:
+            argv = ["/bin/sh", "-c", f'ulimit -n {self.descriptors}; exec "$@"', "sh", *argv]
         # Unbuffered, as in many containers.
         environ = {"AO_HOME": str(self.home), "AO_STORE": "local", "PYTHONUNBUFFERED": "1", **self.environ}
-        start: Callable[..., subprocess.Popen[Any]] = ForkedAo
-        if self.descriptors:
-            limit = f'ulimit -n {self.descriptors}; exec "$@"'
-            arguments = ["/bin/sh", "-c", limit, "sh", sys.executable, "-P", "-m", "ao_runner", *arguments]
-            start = subprocess.Popen
-        self.process = start(arguments, cwd=self.folder, env={**os.environ, **environ}, stderr=self._log)
+        self.process = start_program(argv, cwd=self.folder, env={**os.environ, **environ}, stderr=self._log)
         try:
             self.url = wait_for(self._address)
         except BaseException:

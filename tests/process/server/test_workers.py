@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from ao_runner.store.opening import StorePlace
-from tests.process.runner.cli.fork_server import start_ao
+from tests.process.fork_server import start_ao
 from tests.process.server.conftest import BOUND_SECONDS, EXAMPLES, ROOT, Serve, Served, wait_for
 
 StartWorker = Callable[..., "subprocess.Popen[bytes]"]

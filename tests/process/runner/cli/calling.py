@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tests.process.runner.cli.fork_server import run_ao
+from tests.process.fork_server import run_ao
 
 MINIATURES = Path(__file__).parents[3] / "miniatures"
 SECONDS = 60

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.process.fork_server import start_ao
 from tests.process.runner.cli.asking import events_of, resolutions_of, tools_of, wait_until_it_asks, write_profile
 from tests.process.runner.cli.calling import SECONDS, Ao
-from tests.process.runner.cli.fork_server import start_ao
 from tests.process.server.conftest import Served, wait_for
 
 Work = Callable[[], Any]

@@ -18,8 +18,8 @@ from ao_runner.store.records import ClaimedRun, Offer, Run, Session
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowDamaged
 from tests.process.executors.driver import wait_until
+from tests.process.fork_server import start_ao
 from tests.process.runner.cli.calling import Ao, miniature
-from tests.process.runner.cli.fork_server import start_ao
 
 NOW = "2026-01-01T00:00:00.000Z"
 SECONDS = 60.0

@@ -1,9 +1,10 @@
-"""Starts `ao` many times without importing it many times: a process that has imported it, and forks for each start.
+"""Starts our programs many times without importing them many times: a process has imported one, and forks for each.
 
-What runs is the real command in a real process with descriptors, environment and folder of its own; only the imports,
+What runs is the real program in a real process with descriptors, environment and folder of its own; only the imports,
 most of the time of a short call, are done once. Run as a program it is the server: its stdin is the socket.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -14,16 +15,30 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import tomllib
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-_IMPORTED: Final = ("ao_runner.cli", "ao_runner.runs", "ao_runner.store", "ao_runner.blueprints", "ao_runner.processes")
+_IMPORTED: Final = {
+    "ao_runner.cli": (
+        "ao_runner.cli",
+        "ao_runner.runs",
+        "ao_runner.store",
+        "ao_runner.blueprints",
+        "ao_runner.processes",
+    ),
+    "ao_executors.acp.acp_executors": ("ao_executors.acp",),
+    "ao_executors.claude_code.claude_executor": ("ao_executors.claude_code",),
+    "ao_executors.codex.codex_executor": ("ao_executors.codex",),
+}
+"""By the module of a program: the packages whose modules it imports late."""
 _MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
 _PID_BYTES: Final = 10
-_ROOT: Final = Path(__file__).parents[4]
+_ROOT: Final = Path(__file__).parents[2]
 
 
 def run_ao(
@@ -45,22 +60,37 @@ def run_ao(
 
 
 def start_ao(arguments: Sequence[str], *, env: Mapping[str, str], **options: Any) -> "subprocess.Popen[Any]":
-    """Start `ao` as `subprocess.Popen` does: forked, unless something needs a new interpreter."""
+    """Start `ao` as `subprocess.Popen` does."""
+    return start_program([str(Path(sys.executable).with_name("ao")), *arguments], env=env, **options)
+
+
+def start_program(argv: Sequence[str], *, env: Mapping[str, str], **options: Any) -> "subprocess.Popen[Any]":
+    """Start a program as `subprocess.Popen` does: forked if it is one of ours, and needs no interpreter of its own."""
+    path = Path(argv[0])
+    is_ours = path.name in _programs() and path.parent == Path(sys.executable).parent
     own = [name for name in env if name.startswith(("PYTHON", "LD_")) and name != "PYTHONUNBUFFERED"]
-    if own or "preexec_fn" in options:
-        return subprocess.Popen([sys.executable, "-P", "-m", "ao_runner", *arguments], env=env, **options)
-    return ForkedAo(arguments, env=env, **options)
+    if not is_ours or own or options.get("preexec_fn") or options.get("pass_fds"):
+        return subprocess.Popen(argv, env=env, **options)
+    return _Forked(argv, env=env, **options)
 
 
-class ForkedAo(subprocess.Popen[Any]):
-    """`ao` with arguments, as `subprocess.Popen` starts it with `cwd`, `env` and streams. It is no child of ours."""
+@cache
+def _programs() -> dict[str, str]:
+    """Return the function of each program as `module:function`."""
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return dict(project["scripts"])
+
+
+class _Forked(subprocess.Popen[Any]):
+    """A program that is forked. It is no child of this process."""
 
     def _execute_child(self, args: Sequence[str], _program: None, _hook: None, _close: bool, *rest: Any) -> None:
-        _, cwd, env, _, _, _, stdin, ours_in, ours_out, stdout, ours_err, stderr = rest[:12]
-        request = json.dumps({"argv": list(args), "cwd": str(cwd), "env": dict(env), "needs_server": "serve" in args})
+        _, cwd, env, _, _, _, stdin, ours_in, ours_out, stdout, ours_err, stderr, *_, new_session, _ = rest
+        program = _programs()[Path(args[0]).name]
+        request = {"argv": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(env), "program": program}
         self._ended, told = os.pipe()
         theirs = [own if given == -1 else given for own, given in enumerate((stdin, stdout, stderr))]
-        _server().send(request, [*theirs, told])
+        _server(program).send(json.dumps({**request, "new_session": new_session}), [*theirs, told])
         passed = ((ours_in, stdin), (ours_out, stdout), (ours_err, stderr))
         devnull = [self._devnull] if hasattr(self, "_devnull") else []
         for descriptor in (told, *devnull, *(end for ours, end in passed if ours != -1)):
@@ -90,13 +120,13 @@ class ForkedAo(subprocess.Popen[Any]):
 class _Server:
     """The process that forks. It ends with this one, which holds the other end of its stdin."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str) -> None:
         self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MAX_REQUEST_BYTES)
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=there.fileno(), cwd=_ROOT, env={**environment, "LANG": "C.UTF-8"}
-        )
+        environment |= {"LANG": "C.UTF-8"}
+        argv = [sys.executable, "-P", __file__, program.partition(":")[0]]
+        self._process = subprocess.Popen(argv, stdin=there.fileno(), cwd=_ROOT, env=environment)
         there.close()
 
     def send(self, request: str, descriptors: list[int]) -> None:
@@ -104,13 +134,14 @@ class _Server:
 
 
 @cache
-def _server() -> _Server:
-    return _Server()
+def _server(program: str) -> _Server:
+    return _Server(program)
 
 
-def serve() -> None:
+def serve(module_of_program: str) -> None:
     """Fork for each request, until the other end of the socket is closed."""
-    for package in _IMPORTED:
+    importlib.import_module(module_of_program)
+    for package in _IMPORTED.get(module_of_program, ()):
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
             importlib.import_module(module.name)
     gc.freeze()
@@ -121,7 +152,7 @@ def serve() -> None:
         if not request:
             return
         asked = json.loads(request)
-        if asked["needs_server"]:
+        if asked["argv"][1:2] == ["serve"]:
             importlib.import_module("ao_server.application")
         if os.fork() == 0:
             here.close()
@@ -137,10 +168,12 @@ def _call(request: Mapping[str, Any], stdin: int, stdout: int, stderr: int, stat
     if pid:
         for descriptor in (0, stdin, stdout, stderr):
             os.close(descriptor)
-        os.write(status, f"{pid:{_PID_BYTES}}".encode())
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.write(status, str(code).encode())
         os._exit(0)
+    if request["new_session"]:
+        os.setsid()
+    os.write(status, f"{os.getpid():{_PID_BYTES}}".encode())
     os.close(status)
     for number, descriptor in enumerate((stdin, stdout, stderr)):
         os.dup2(descriptor, number)
@@ -159,17 +192,18 @@ def _perform(request: Mapping[str, Any]) -> int:
     )
     if "PYTHONUNBUFFERED" in os.environ:
         sys.stdout.reconfigure(write_through=True)
-    from ao_runner import cli
-
-    sys.argv = [str(Path(cli.__file__).parents[2] / "__main__.py"), *request["argv"]]
+    module, _, function = request["program"].partition(":")
+    sys.argv = request["argv"]
     code: Any = 0
     try:
-        cli.main()
+        code = getattr(importlib.import_module(module), function)()
     except SystemExit as left:
         code = left.code
     except BaseException:  # noqa: BLE001  # what Python does with it at the end of a program
         traceback.print_exc()
         code = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # as at the end of a program
+    atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     if isinstance(code, str):
@@ -179,4 +213,4 @@ def _perform(request: Mapping[str, Any]) -> int:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(sys.argv[1])
