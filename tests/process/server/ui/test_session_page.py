@@ -21,8 +21,9 @@ def share_asking(share: Serve, settings: str) -> Served:
     """Return a server with an agent that asks, under a profile with these settings of `input`."""
     server = share()
     (server.home / "profiles").mkdir(exist_ok=True)
-    (server.home / "profiles/asks.yaml").write_text(f"executor: scripted\ninput: {settings}\n")
-    server.add_agent({"name": "maker", "profile": "asks", "executor_config": {"script": ASKS}})
+    profile = "parks" if "park" in settings else "asks"  # a worker reads a profile once
+    (server.home / f"profiles/{profile}.yaml").write_text(f"executor: scripted\ninput: {settings}\n")
+    server.add_agent({"name": "maker", "profile": profile, "executor_config": {"script": ASKS}})
     return server
 
 
