@@ -88,14 +88,15 @@ class _Forked(subprocess.Popen[Any]):
         _, cwd, env, _, _, _, stdin, ours_in, ours_out, stdout, ours_err, stderr, *_, new_session, _ = rest
         program = _programs()[Path(args[0]).name]
         request = {"argv": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(env), "program": program}
-        self._ended, told = os.pipe()
+        self._status, told = socket.socketpair()
         theirs = [own if given == -1 else given for own, given in enumerate((stdin, stdout, stderr))]
-        _server(program).send(json.dumps({**request, "new_session": new_session}), [*theirs, told])
+        _server(program).send(json.dumps({**request, "new_session": new_session}), [*theirs, told.fileno()])
         passed = ((ours_in, stdin), (ours_out, stdout), (ours_err, stderr))
         devnull = [self._devnull] if hasattr(self, "_devnull") else []
-        for descriptor in (told, *devnull, *(end for ours, end in passed if ours != -1)):
+        told.close()
+        for descriptor in (*devnull, *(end for ours, end in passed if ours != -1)):
             os.close(descriptor)
-        self.pid = int(os.read(self._ended, _PID_BYTES))
+        self.pid = int(self._status.recv(_PID_BYTES))
         self._child_created = True
 
     def _internal_poll(self, _deadstate: int | None = None) -> int | None:
@@ -110,10 +111,12 @@ class _Forked(subprocess.Popen[Any]):
     def _ended_within(self, milliseconds: float | None) -> int | None:
         if self.returncode is None:
             waiting = select.poll()
-            waiting.register(self._ended)
+            waiting.register(self._status, select.POLLIN)
             if waiting.poll(milliseconds):
-                self.returncode = int(os.read(self._ended, 64))
-                os.close(self._ended)
+                self.returncode = int(self._status.recv(64))
+                self._status.shutdown(socket.SHUT_WR)
+                self._status.recv(1)
+                self._status.close()
         return self.returncode
 
 
@@ -168,8 +171,12 @@ def _call(request: Mapping[str, Any], stdin: int, stdout: int, stderr: int, stat
     if pid:
         for descriptor in (0, stdin, stdout, stderr):
             os.close(descriptor)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert ended is not None
+        code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
         os.write(status, str(code).encode())
+        os.read(status, 1)  # the end: who started it has taken notice, until which its id is its own
+        os.waitpid(pid, 0)
         os._exit(0)
     if request["new_session"]:
         os.setsid()
