@@ -63,8 +63,6 @@ async def structured(session: ClientSession, tool: str, **arguments: Any) -> Any
 
 
 TRANSPORTS = pytest.mark.parametrize("connect", [over_http, over_stdio])
-TRANSPORTS_AGAIN = pytest.mark.parametrize("connect", [over_http, pytest.param(over_stdio, marks=pytest.mark.slow)])
-"""For tests of what has nothing to do with the transport, which another test shows to work."""
 
 
 @pytest.fixture
@@ -97,7 +95,7 @@ async def test_a_client_lists_starts_and_resumes_agents_under_contracts(server: 
         assert answer["result_text"] is None
 
 
-@TRANSPORTS_AGAIN
+@TRANSPORTS
 async def test_a_client_starts_an_agent_without_waiting_and_stops_it(server: Served, connect: Connect) -> None:
     async with connect(server.url, None) as session:
         start = {"agent_name": "waiting", "parameters": HI, "mode": "async_poll"}
@@ -214,7 +212,7 @@ def test_other_clients_than_the_official_one_use_the_tools(share: Serve, tmp_pat
     assert "Agent not found: nobody" in refused["content"][0]["text"]
 
 
-@TRANSPORTS_AGAIN
+@TRANSPORTS
 async def test_a_server_with_tokens_serves_its_clients(share: Serve, connect: Connect) -> None:
     server = share("--token", "--no-worker")
     tokens = json.loads((server.home / "server" / "tokens.json").read_text())
