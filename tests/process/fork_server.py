@@ -38,6 +38,8 @@ _IMPORTED: Final = {
 """By the module of a program: the packages whose modules it imports late."""
 _MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
 _PID_BYTES: Final = 10
+_OF_INTERPRETERS: Final = ("PYTHON", "LD_")
+"""The variables that an interpreter reads when it starts begin so."""
 _ROOT: Final = Path(__file__).parents[2]
 
 
@@ -68,7 +70,8 @@ def start_program(argv: Sequence[str], *, env: Mapping[str, str], **options: Any
     """Start a program as `subprocess.Popen` does: forked if it is one of ours, and needs no interpreter of its own."""
     path = Path(argv[0])
     is_ours = path.name in _programs() and path.parent == Path(sys.executable).parent
-    own = [name for name in env if name.startswith(("PYTHON", "LD_")) and name != "PYTHONUNBUFFERED"]
+    usual = {**os.environ, "PYTHONUNBUFFERED": env.get("PYTHONUNBUFFERED")}
+    own = [name for name in env if name.startswith(_OF_INTERPRETERS) and env[name] != usual.get(name)]
     if not is_ours or own or options.get("preexec_fn") or options.get("pass_fds"):
         return subprocess.Popen(argv, env=env, **options)
     return _Forked(argv, env=env, **options)
@@ -126,10 +129,9 @@ class _Server:
     def __init__(self, program: str) -> None:
         self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MAX_REQUEST_BYTES)
-        environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        environment |= {"LANG": "C.UTF-8"}
+        kept = {name: text for name, text in os.environ.items() if name.startswith(("PATH", "HOME", *_OF_INTERPRETERS))}
         argv = [sys.executable, "-P", __file__, program.partition(":")[0]]
-        self._process = subprocess.Popen(argv, stdin=there.fileno(), cwd=_ROOT, env=environment)
+        self._process = subprocess.Popen(argv, stdin=there.fileno(), cwd=_ROOT, env={**kept, "LANG": "C.UTF-8"})
         there.close()
 
     def send(self, request: str, descriptors: list[int]) -> None:
