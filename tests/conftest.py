@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -57,9 +57,6 @@ THOROUGH = (
     "tests/real_cli/",
 )
 """What takes most of the time: the README's command leaves it to .ci/run."""
-FEW_CASES: Final = 2
-EACH_CASE_IN: Final = 3
-"""Of four or five cases of a test .ci/run plays every second one, of more each third; .ci/weekly plays all."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -69,18 +66,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as thorough what lies in a thorough folder and is not marked as slow where it stands.
-
-    Of the many cases of one test, some are thorough, spread evenly, and the others slow.
-    """
-    cases: dict[str, list[pytest.Item]] = {}
+    """Mark as thorough what lies in a thorough folder and is not marked as slow where it stands."""
     for item in items:
         if item.nodeid.startswith(THOROUGH) and item.get_closest_marker("slow") is None:
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for of_test in cases.values():
-        step = max(1, min(len(of_test) // FEW_CASES, EACH_CASE_IN))
-        for number, item in enumerate(of_test):
-            item.add_marker(pytest.mark.slow if number % step else pytest.mark.thorough)
+            item.add_marker(pytest.mark.thorough)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:

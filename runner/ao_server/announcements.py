@@ -4,7 +4,6 @@ All state is in the store, and each step is one transaction. So it goes on after
 """
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -77,17 +76,13 @@ async def announce_losses(context: ServerContext) -> None:
         with suppress(RunnerError):
             living = await access.read(lambda store: store.workers.living())
             hosts = {name: owner.host for name, owner in living.items() if owner.host and owner.serves}
-            if hosts.keys() - seen.keys():
-                await access.write(partial(_welcome, names=list(hosts.keys() - seen.keys())))
+            if new := list(hosts.keys() - seen.keys()):
+                await access.write(lambda store: store.workers.mark_back(new))  # awaited here
             gone = {name: host for name, host in seen.items() if name not in living}
             if gone and await access.write(partial(announce_lost, gone=gone, left=set(hosts.values()))) > 0:
                 access.wakeup.notify()
             seen = {name: host for name, host in {**seen, **hosts}.items() if name in living}
         await asyncio.sleep(LOOK_SECONDS)
-
-
-def _welcome(store: Store, names: Sequence[str]) -> None:
-    store.workers.mark_back(names)
 
 
 def announce_lost(store: Store, gone: dict[str, str], left: set[str]) -> int:

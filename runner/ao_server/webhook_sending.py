@@ -39,16 +39,15 @@ LONGEST_REST_SECONDS: Final = 60.0
 async def send_messages(access: StoreAccess, receivers: ReceiverPolicy) -> None:
     """Send what is due, until it is cancelled."""
     sending: dict[str, asyncio.Task[None]] = {}
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with (
-        httpx.AsyncClient(
-            verify=ssl.create_default_context(), trust_env=False, timeout=ANSWER_SECONDS, limits=limits
-        ) as client,
-        asyncio.TaskGroup() as tasks,
-    ):
+    client: httpx.AsyncClient | None = None  # made late: it takes a twentieth of the start of a server
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)  # so that there is nothing to close
+    async with asyncio.TaskGroup() as tasks:
         async for _ in access.rounds():
             with suppress(RunnerError):
                 for webhook in await access.read(lambda store: store.webhooks.due(timestamp(store.now()))):
+                    client = client or httpx.AsyncClient(
+                        verify=ssl.create_default_context(), trust_env=False, timeout=ANSWER_SECONDS, limits=limits
+                    )
                     if webhook.webhook_id not in sending or sending[webhook.webhook_id].done():
                         sender = _Sender(access, receivers, client, webhook)
                         sending[webhook.webhook_id] = tasks.create_task(sender.send_all())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import click
 from click.core import ParameterSource
 
+from ao_protocol.quick_import import begin_imports, end_imports
 from ao_runner.cli.options import (
     ORDERED_EXIT_CODE,
     DurationOption,
@@ -170,6 +171,7 @@ class _AddressRefused(RunnerError):
 
 
 async def _serve(given: ServeArguments) -> None:
+    begin_imports()
     from ao_runner.connections import BoundedConfig, Bounds, fitting_connections
     from ao_server.application import SignalledServer, build_application
     from ao_server.beside import WorkerBeside
@@ -177,6 +179,7 @@ async def _serve(given: ServeArguments) -> None:
     from ao_server.store_access import StoreAccess
     from ao_server.submission import ServerSettings
 
+    end_imports()
     if given["with_token"] is False and not is_loopback(given["host"]):
         raise click.UsageError("--no-token is for loopback addresses only; omit it, or omit --host")
     if given["with_token"] is False and given["login_header"]:
@@ -195,12 +198,10 @@ async def _serve(given: ServeArguments) -> None:
     app, gate = build_application(access, settings, policy, receivers, beside, given["notify"])
     connections = fitting_connections(given["max_connections"])
     bounds = Bounds(connections, given["head_seconds"], given["body_seconds"])
-    config = BoundedConfig(gate, bounds, GRACEFUL_SECONDS, given["proxies"])
-    server = SignalledServer(config)
-    address = f"http://{_shown(given['host'])}:{port}"
+    server = SignalledServer(BoundedConfig(gate, bounds, GRACEFUL_SECONDS, given["proxies"]))
     async with app.router.lifespan_context(app), beside:
         with on_signals(lambda: server.stop(app.state.context.live.close)):
-            _say_where(address, given, tokens, connections)
+            _say_where(f"http://{_shown(given['host'])}:{port}", given, tokens, connections)
             await server.serve([listener])
 
 

@@ -38,20 +38,26 @@ class Shape:
         return handler(core_schema.definitions_schema(TypeAdapter(self.kind).core_schema, []))
 
 
-class Omitted(BaseModel):
+class Described(BaseModel):
+    """A model that nothing but the OpenAPI document needs; it is built for that."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class Omitted(Described):
     """A field that is too long for a list: its size as JSON, and its first characters."""
 
     size: int = Field(alias=OMITTED)
     begins: str = Field(alias=BEGINS)
 
 
-class Done(BaseModel):
+class Done(Described):
     """It is done."""
 
     ok: Yes
 
 
-class Health(BaseModel):
+class Health(Described):
     """That the server is there."""
 
     status: Literal["healthy"]
@@ -61,7 +67,7 @@ class Health(BaseModel):
 class AgentFields(Settings, Blueprint):
     """The fields of an agent: a blueprint (SPEC 4.2), and the settings of its runs."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     name: JsonValue = Field(None, description="The address names an agent that exists.")  # type: ignore[assignment]
     mcp_servers: JsonObject | None = None  # type: ignore[assignment]  # those of other tools are kept
@@ -92,14 +98,14 @@ class ListedAgent(Agent):
     capabilities: list[str] | Omitted = []  # type: ignore[assignment]
 
 
-class FoundProblem(BaseModel):
+class FoundProblem(Described):
     """What is wrong at a place of a document."""
 
     path: str
     message: str
 
 
-class AgentCheck(BaseModel):
+class AgentCheck(Described):
     """What is wrong with the document of an agent, and what in it has no effect."""
 
     valid: bool
@@ -107,7 +113,7 @@ class AgentCheck(BaseModel):
     remarks: list[str]
 
 
-class SchemaSummary(BaseModel):
+class SchemaSummary(Described):
     """A named schema without its content."""
 
     name: str
@@ -129,7 +135,7 @@ class StoredSchema(NamedSchema):
     outcome: Outcome
 
 
-class CreatedRun(BaseModel):
+class CreatedRun(Described):
     """A run that was added to the queue. `batch_id` is there if it was added with others."""
 
     run_id: str
@@ -138,14 +144,14 @@ class CreatedRun(BaseModel):
     batch_id: str | None = None
 
 
-class CreatedBatch(BaseModel):
+class CreatedBatch(Described):
     """Runs that were added together."""
 
     batch_id: str | None
     runs: list[CreatedRun]
 
 
-class Run(BaseModel):
+class Run(Described):
     """A run."""
 
     run_id: str
@@ -185,14 +191,14 @@ class ListedRun(Run):
     error: str | Omitted | None  # type: ignore[assignment]
 
 
-class RunList(BaseModel):
+class RunList(Described):
     """A page of runs."""
 
     runs: list[ListedRun]
     next_before: int | None
 
 
-class ShownAttachment(BaseModel):
+class ShownAttachment(Described):
     """A file beside the prompt; `bytes` is the length of its data."""
 
     name: str
@@ -201,7 +207,7 @@ class ShownAttachment(BaseModel):
     bytes: int | None = None
 
 
-class SchemaValidation(BaseModel):
+class SchemaValidation(Described):
     """What became of an output contract."""
 
     valid: bool
@@ -209,7 +215,7 @@ class SchemaValidation(BaseModel):
     retry_count: int
 
 
-class AnswerAttempt(BaseModel):
+class AnswerAttempt(Described):
     """An answer under an output contract. `text` is null where it is not kept."""
 
     attempt: int
@@ -219,7 +225,7 @@ class AnswerAttempt(BaseModel):
     is_cut: bool
 
 
-class ContractOutcome(BaseModel):
+class ContractOutcome(Described):
     """How the output contract of a run was met."""
 
     schema_validation: SchemaValidation | None
@@ -237,7 +243,7 @@ class RunDetails(Run):
     output: ContractOutcome
 
 
-class RunResult(BaseModel):
+class RunResult(Described):
     """The result of a run. What the contract made of it is null without a contract."""
 
     result_text: str | None
@@ -246,7 +252,7 @@ class RunResult(BaseModel):
     schema_validation: SchemaValidation | None
 
 
-class Stopped(BaseModel):
+class Stopped(Described):
     """What came of a request to stop; `run_id` is that of the run which it stops."""
 
     ok: Yes
@@ -256,7 +262,7 @@ class Stopped(BaseModel):
     message: str | None = None
 
 
-class BatchStatus(BaseModel):
+class BatchStatus(Described):
     """The number of runs of a batch, by status."""
 
     batch_id: str
@@ -264,7 +270,7 @@ class BatchStatus(BaseModel):
     statuses: dict[str, int]
 
 
-class BatchRow(BaseModel):
+class BatchRow(Described):
     """What a run of a batch has come to."""
 
     place: int
@@ -280,13 +286,13 @@ class BatchRow(BaseModel):
     labels: dict[str, str]
 
 
-class BatchResults(BaseModel):
+class BatchResults(Described):
     """What the runs of a batch have come to."""
 
     results: list[BatchRow]
 
 
-class InputRequest(BaseModel):
+class InputRequest(Described):
     """A request to a person: the fields of its event (SPEC 8.3), and how it was resolved."""
 
     model_config = ConfigDict(extra="allow")
@@ -310,13 +316,13 @@ class InputRequest(BaseModel):
     tool_input: JsonValue = None
 
 
-class InputRequests(BaseModel):
+class InputRequests(Described):
     """Requests to a person."""
 
     inputs: list[InputRequest]
 
 
-class AnsweredInput(BaseModel):
+class AnsweredInput(Described):
     """How an answer has resolved a request; `next_run_id` is the run that goes on with a parked one."""
 
     request_id: str
@@ -324,7 +330,7 @@ class AnsweredInput(BaseModel):
     next_run_id: str | None
 
 
-class Session(BaseModel):
+class Session(Described):
     """A session."""
 
     session_id: str
@@ -340,14 +346,14 @@ class Session(BaseModel):
     runs: int
 
 
-class SessionList(BaseModel):
+class SessionList(Described):
     """Sessions; `next_after` is there if they are listed in pages."""
 
     sessions: list[Session]
     next_after: str | None = None
 
 
-class OneSession(BaseModel):
+class OneSession(Described):
     """A session."""
 
     session: Session
@@ -357,13 +363,13 @@ class ChangedSession(OneSession, Done):
     """A session that was changed."""
 
 
-class CurrentStatus(BaseModel):
+class CurrentStatus(Described):
     """The status of a session."""
 
     status: SessionStatusName | Literal["not_existent"]
 
 
-class Affinity(BaseModel):
+class Affinity(Described):
     """Where a session lives."""
 
     hostname: str | None
@@ -372,13 +378,13 @@ class Affinity(BaseModel):
     executor_session_id: str | None
 
 
-class SessionAffinity(BaseModel):
+class SessionAffinity(Described):
     """Where a session lives."""
 
     affinity: Affinity
 
 
-class LoggedEvent(BaseModel):
+class LoggedEvent(Described):
     """A stored event."""
 
     id: str
@@ -386,20 +392,20 @@ class LoggedEvent(BaseModel):
     event: JsonObject = Field(description="An event of the protocol (SPEC 5).")
 
 
-class EventPage(BaseModel):
+class EventPage(Described):
     """A page of events."""
 
     events: list[LoggedEvent]
     next_after: str | None
 
 
-class DeletedRows(BaseModel):
+class DeletedRows(Described):
     """What was deleted with a session."""
 
     runs_count: int
 
 
-class DeletedSession(BaseModel):
+class DeletedSession(Described):
     """A session that was deleted."""
 
     ok: Yes
@@ -407,7 +413,7 @@ class DeletedSession(BaseModel):
     deleted: DeletedRows
 
 
-class Webhook(BaseModel):
+class Webhook(Described):
     """A URL to which events are sent."""
 
     webhook_id: str
@@ -425,13 +431,13 @@ class CreatedWebhook(Webhook):
     secret: str | None = None
 
 
-class Webhooks(BaseModel):
+class Webhooks(Described):
     """Webhooks."""
 
     webhooks: list[Webhook]
 
 
-class Delivery(BaseModel):
+class Delivery(Described):
     """An event that was not received. Without `next_at`, it is given up."""
 
     run_id: str
@@ -442,19 +448,19 @@ class Delivery(BaseModel):
     problem: str | None
 
 
-class Deliveries(BaseModel):
+class Deliveries(Described):
     """The events that a webhook has not received."""
 
     deliveries: list[Delivery]
 
 
-class Callbacks(BaseModel):
+class Callbacks(Described):
     """The ends of runs of which a session has not heard."""
 
     callbacks: list[Delivery]
 
 
-class RetriedDelivery(BaseModel):
+class RetriedDelivery(Described):
     """A delivery that is tried again."""
 
     ok: Yes
@@ -462,13 +468,13 @@ class RetriedDelivery(BaseModel):
     run_id: str
 
 
-class RunLimits(BaseModel):
+class RunLimits(Described):
     """How many runs may run at a time."""
 
     limits: list[RunLimit]
 
 
-class ChangedLimit(BaseModel):
+class ChangedLimit(Described):
     """How many runs of an agent or profile may run at a time."""
 
     kind: Literal["agent", "profile"]

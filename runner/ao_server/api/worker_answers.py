@@ -2,15 +2,13 @@
 
 from typing import Literal
 
-from pydantic import BaseModel
-
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import InputAnswer
 from ao_runner.run_events import RunKey
-from ao_server.api.answers import Run, Time, Yes
+from ao_server.api.answers import Described, Run, Time, Yes
 
 
-class AssignedRun(BaseModel):
+class AssignedRun(Described):
     """A run that is handed to a worker; `session` and `run` are as they are stored."""
 
     key: RunKey
@@ -23,25 +21,25 @@ class AssignedRun(BaseModel):
     terminate_seconds: float | None
 
 
-class Assignments(BaseModel):
+class Assignments(Described):
     """The runs that a worker is given."""
 
     assignments: list[AssignedRun]
 
 
-class StoredThrough(BaseModel):
+class StoredThrough(Described):
     """The last event that is stored."""
 
     through_seq: int
 
 
-class LostRuns(BaseModel):
+class LostRuns(Described):
     """The attempts that are not the worker's any more."""
 
     lost: list[RunKey]
 
 
-class WorkerOrders(BaseModel):
+class WorkerOrders(Described):
     """What the worker is asked to do. `stops` is the number of requests for each run."""
 
     stops: dict[str, int]
@@ -49,13 +47,13 @@ class WorkerOrders(BaseModel):
     answers: list[InputAnswer]
 
 
-class Decision(BaseModel):
+class Decision(Described):
     """The answer that counts."""
 
     answer: JsonObject
 
 
-class RegisteredRunner(BaseModel):
+class RegisteredRunner(Described):
     """How a registered runner asks for runs."""
 
     runner_id: str
@@ -71,7 +69,7 @@ class HandedOutRun(Run):
     resolved_agent_blueprint: JsonObject
 
 
-class PolledOrders(BaseModel):
+class PolledOrders(Described):
     """What a runner is told: a run, sessions to stop, or the end of its registration."""
 
     run: HandedOutRun | None = None
@@ -79,7 +77,7 @@ class PolledOrders(BaseModel):
     deregistered: Yes | None = None
 
 
-class ShownRunner(BaseModel):
+class ShownRunner(Described):
     """A process that takes runs. Its times are known if it has registered."""
 
     runner_id: str
@@ -95,13 +93,13 @@ class ShownRunner(BaseModel):
     require_matching_tags: bool
 
 
-class Runners(BaseModel):
+class Runners(Described):
     """The processes that take runs."""
 
     runners: list[ShownRunner]
 
 
-class DeregisteredRunner(BaseModel):
+class DeregisteredRunner(Described):
     """A runner that was sent away."""
 
     ok: Yes

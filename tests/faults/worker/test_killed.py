@@ -34,7 +34,7 @@ def kill_worker_and_keeper(worker: Working) -> None:
 @pytest.mark.requirement("AOX-261")
 @pytest.mark.parametrize(
     "kill",
-    [pytest.param(kill_worker, marks=pytest.mark.slow), kill_worker_and_keeper],
+    [kill_worker, kill_worker_and_keeper],
     ids=["worker", "keeper"],
 )
 def test_what_was_durable_arrives_once_and_every_run_ends_once(home: Home, kill: Callable[[Working], None]) -> None:

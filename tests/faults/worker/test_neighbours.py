@@ -58,7 +58,6 @@ def test_a_fault_of_the_workers_in_one_run_ends_that_run_only(home: Home) -> Non
     home.check(["run_bad", good])
 
 
-@pytest.mark.slow  # fills a pipe; test_sharing.py has a log that is full
 def test_a_log_that_nobody_reads_holds_up_no_run(home: Home) -> None:
     runs = home.submit(60, "1 0")
     unread = subprocess.Popen(

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.requirement("AOX-248")
-@pytest.mark.parametrize("starts", [pytest.param("worker", marks=pytest.mark.slow), "run"])
+@pytest.mark.parametrize("starts", ["worker", "run"])
 def test_what_a_killed_worker_left_in_its_groups_is_ended_by_the_next_start(home: Home, starts: str) -> None:
     temporary = home.folder.parent / "temporary"
     temporary.mkdir()

@@ -19,6 +19,7 @@ from ao_runner.outbox.outbox import Outbox
 from ao_runner.runs.submission import new_session_id
 from ao_runner.store.records import Run, RunState, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
+from tests.process.fork_server import run_ao, start_ao
 from tests.process.lifeline.leftovers import processes_in
 
 MINIATURES = Path(__file__).parents[2] / "miniatures"
@@ -77,7 +78,8 @@ class Working:
     def stopped(self) -> Self:
         """Stop it and wait until it stands still."""
         self.signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
+        state = Path(f"/proc/{self.process.pid}/stat")
+        until(lambda: state.read_text(encoding="utf-8").rpartition(") ")[2].startswith("T"), "it stands still")
         return self
 
     def killed(self) -> Self:
@@ -163,9 +165,8 @@ class Home:
     @contextmanager
     def worker(self, *arguments: str, **options: Any) -> Iterator[Working]:
         """Start a worker; the block's end kills it if it still runs."""
-        command = self.command("worker", "--log-format", "json", *arguments)
         options = {"stderr": subprocess.PIPE, "env": self.environment(), "cwd": self.folder.parent, **options}
-        with subprocess.Popen(command, **options) as process:
+        with start_ao(["worker", "--log-format", "json", *arguments], **options) as process:
             try:
                 yield Working(process)
             finally:
@@ -190,10 +191,7 @@ class Home:
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Call another command of `ao`."""
-        return subprocess.run(
-            self.command(*arguments), env=self.environment(), cwd=self.folder.parent,
-            capture_output=True, text=True, timeout=SECONDS, check=False,
-        )  # fmt: skip
+        return run_ao(arguments, cwd=self.folder.parent, env=self.environment(), stdin=None, timeout=SECONDS)
 
     def states(self) -> list[RunState]:
         with self.store() as store:

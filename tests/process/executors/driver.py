@@ -21,6 +21,7 @@ from typing import Any, Final, Self, TypeAlias
 from ao_protocol.events import check_event
 from ao_protocol.framing import decode_object, encode_line
 from ao_protocol.lifecycle import RunLifecycle
+from tests.process.fork_server import start_program
 
 EventDocument: TypeAlias = dict[str, Any]
 
@@ -82,7 +83,7 @@ class ExecutorProcess:
         pass_fds: Sequence[int] = (),
     ) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # closed by __exit__; a file never blocks its writer
-        self.process = subprocess.Popen(
+        self.process = start_program(
             argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

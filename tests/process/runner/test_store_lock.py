@@ -73,7 +73,6 @@ def test_a_store_that_another_process_makes_without_end_is_told(
         pass
 
 
-@pytest.mark.slow
 def test_a_command_says_what_keeps_it_from_writing(tmp_path: Path) -> None:
     ao = Ao(tmp_path)
     ao.write("agent.yaml", "name: agent\n")

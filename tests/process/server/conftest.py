@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,6 +15,8 @@ from typing import Any, Final, Self
 import httpx
 import pytest
 
+from tests.process.executors.driver import installed
+from tests.process.fork_server import start_program
 from tests.process.server.described_answers import DescribedAnswers
 
 BOUND_SECONDS: Final = 60.0
@@ -40,33 +40,12 @@ class Served:
     def __enter__(self) -> Self:
         self._log = (self.home.parent / f"{self.home.name}-serve.log").open("ab")
         self._begins_at = self._log.tell()
-        limit = f"ulimit -n {self.descriptors}; " if self.descriptors else ""
-        self.process = subprocess.Popen(
-            [
-                "/bin/sh",
-                "-c",
-                f'{limit}exec "$@"',
-                "sh",
-                sys.executable,
-                "-P",
-                "-m",
-                "ao_runner",
-                "serve",
-                "--port",
-                str(self.port),
-                *self.arguments,
-            ],
-            # Unbuffered, as in many containers.
-            env={
-                **os.environ,
-                "AO_HOME": str(self.home),
-                "AO_STORE": "local",
-                "PYTHONUNBUFFERED": "1",
-                **self.environ,
-            },
-            stderr=self._log,
-            cwd=self.folder,
-        )
+        argv = [installed("ao"), "serve", "--port", str(self.port), *self.arguments]
+        if self.descriptors:
+            argv = ["/bin/sh", "-c", f'ulimit -n {self.descriptors}; exec "$@"', "sh", *argv]
+        # Unbuffered, as in many containers.
+        environ = {"AO_HOME": str(self.home), "AO_STORE": "local", "PYTHONUNBUFFERED": "1", **self.environ}
+        self.process = start_program(argv, cwd=self.folder, env={**os.environ, **environ}, stderr=self._log)
         try:
             self.url = wait_for(self._address)
         except BaseException:

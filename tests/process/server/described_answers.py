@@ -26,8 +26,8 @@ class DescribedAnswers:
         assert answer.status_code < 400 or kind != JSON, f"{answer.status_code} of {request.url} is no {PROBLEM}"
         if answer.status_code == 204 or kind not in {JSON, PROBLEM} or request.url.path == "/openapi.json":
             return
-        if not self.document:
-            self._load(request)
+        if not self.document and not self._load(request):
+            return
         path = next((one for one in self._paths() if _pattern(one).fullmatch(request.url.raw_path.decode())), None)
         if path is None or request.method.lower() not in self.document["paths"][path]:
             return
@@ -45,11 +45,15 @@ class DescribedAnswers:
         ]
         assert not problems, f"{key}: {problems[:5]}"
 
-    def _load(self, request: httpx.Request) -> None:
+    def _load(self, request: httpx.Request) -> bool:
+        """Return whether the sender of a request may read the document."""
         token = {"Authorization": request.headers["Authorization"]} if "Authorization" in request.headers else {}
         found = httpx.get(request.url.join("/openapi.json"), headers=token, trust_env=False)
+        if found.status_code == 401:
+            return False
         self.document = found.raise_for_status().json()
         close(self.document["components"]["schemas"])
+        return True
 
     def _paths(self) -> Iterator[str]:
         """Return the paths, those without parameters first: `/runs/batch` is no run."""

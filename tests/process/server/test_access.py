@@ -15,8 +15,8 @@ def ask(server: Served, method: str, path: str, **headers: str) -> httpx.Respons
     return server.client.request(method, path, headers={name.replace("_", "-"): text for name, text in headers.items()})
 
 
-def test_each_role_may_do_what_it_is_for(serve: Serve) -> None:
-    server = serve("--token", "--no-worker")
+def test_each_role_may_do_what_it_is_for(share: Serve) -> None:
+    server = share("--token", "--no-worker")
     tokens = tokens_of(server.home)
     calls = [("GET", "/runs"), ("POST", "/agents"), ("POST", "/worker/leave"), ("DELETE", "/sessions/none")]
     expected = {
@@ -33,8 +33,8 @@ def test_each_role_may_do_what_it_is_for(serve: Serve) -> None:
     assert not any(token in server.log for token in tokens.values())
 
 
-def test_an_encoded_slash_in_an_id_lends_nobody_a_role(serve: Serve) -> None:
-    server = serve("--token", "--no-worker")
+def test_an_encoded_slash_in_an_id_lends_nobody_a_role(share: Serve) -> None:
+    server = share("--token", "--no-worker")
     tokens = tokens_of(server.home)
     for path in (
         "/sessions/a%2Fb/bind",

@@ -6,8 +6,8 @@ from tests.process.runner.cli.calling import miniature
 from tests.process.server.conftest import Serve
 
 
-def test_failed_runs_of_a_batch_run_again_in_it(serve: Serve) -> None:
-    server = serve()
+def test_failed_runs_of_a_batch_run_again_in_it(share: Serve) -> None:
+    server = share()
     good: dict[str, Any] = {
         "type": "start_session",
         "profile": miniature("answers_at_once"),
@@ -47,7 +47,7 @@ def test_failed_runs_of_a_batch_run_again_in_it(serve: Serve) -> None:
     assert len(server.client.get(f"/runs?batch_id={batch}").json()["runs"]) == 4
 
 
-def test_an_unknown_batch_is_not_found(serve: Serve) -> None:
-    server = serve("--no-worker")
+def test_an_unknown_batch_is_not_found(share: Serve) -> None:
+    server = share("--no-worker")
     assert server.client.get("/batches/bat_none").status_code == 404
     assert server.client.post("/batches/bat_none/rerun").status_code == 404

@@ -63,14 +63,12 @@ async def structured(session: ClientSession, tool: str, **arguments: Any) -> Any
 
 
 TRANSPORTS = pytest.mark.parametrize("connect", [over_http, over_stdio])
-TRANSPORTS_AGAIN = pytest.mark.parametrize("connect", [over_http, pytest.param(over_stdio, marks=pytest.mark.slow)])
-"""For tests of what has nothing to do with the transport, which another test shows to work."""
 
 
 @pytest.fixture
-def server(serve: Serve) -> Served:
+def server(share: Serve) -> Served:
     """A server with a worker, an agent that answers and one that does not."""
-    one = serve()
+    one = share()
     one.add_agent(REVIEWER)
     one.add_agent(WAITING)
     return one
@@ -97,7 +95,7 @@ async def test_a_client_lists_starts_and_resumes_agents_under_contracts(server: 
         assert answer["result_text"] is None
 
 
-@TRANSPORTS_AGAIN
+@TRANSPORTS
 async def test_a_client_starts_an_agent_without_waiting_and_stops_it(server: Served, connect: Connect) -> None:
     async with connect(server.url, None) as session:
         start = {"agent_name": "waiting", "parameters": HI, "mode": "async_poll"}
@@ -119,8 +117,8 @@ REFUSED: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_what_cannot_be_started_is_told_and_queues_nothing(serve: Serve) -> None:
-    server = serve("--no-worker")
+async def test_what_cannot_be_started_is_told_and_queues_nothing(share: Serve) -> None:
+    server = share("--no-worker")
     async with over_http(server.url) as session:
         for reason, arguments in REFUSED.items():
             result = await session.call_tool("start_agent_session", {"parameters": HI, **arguments})
@@ -135,8 +133,8 @@ async def test_what_cannot_be_started_is_told_and_queues_nothing(serve: Serve) -
     assert server.client.get("/runs").json()["runs"] == []
 
 
-async def test_a_client_reads_schemas_and_answers_a_request_in_the_name_of_a_person(serve: Serve) -> None:
-    server = serve("--no-worker")
+async def test_a_client_reads_schemas_and_answers_a_request_in_the_name_of_a_person(share: Serve) -> None:
+    server = share("--no-worker")
     server.client.post("/schemas", json={"name": "grade", "schema": GRADE}).raise_for_status()
     with runs_that_ask(server.home) as asking:
         asking("run_1", request_id="call/1%2F")
@@ -158,8 +156,8 @@ async def test_a_client_reads_schemas_and_answers_a_request_in_the_name_of_a_per
             assert deleted.is_error
 
 
-async def test_every_tool_describes_its_parameters_and_its_result(serve: Serve) -> None:
-    server = serve("--no-worker")
+async def test_every_tool_describes_its_parameters_and_its_result(share: Serve) -> None:
+    server = share("--no-worker")
     async with over_http(server.url) as session:
         tools = (await session.list_tools()).tools
     assert {tool.name for tool in tools} == {tool.name for tool in TOOLS}
@@ -193,10 +191,10 @@ def arguments_of(client: str, url: str, tool: str | None, arguments: dict[str, A
 
 @pytest.mark.slow
 @pytest.mark.parametrize("client", OTHER_CLIENTS)
-def test_other_clients_than_the_official_one_use_the_tools(serve: Serve, tmp_path: Path, client: str) -> None:
+def test_other_clients_than_the_official_one_use_the_tools(share: Serve, tmp_path: Path, client: str) -> None:
     if (program := which(client)) is None:
         pytest.skip(f"the MCP client {client} is not on PATH; {OTHER_CLIENTS[client]}")
-    server = serve()
+    server = share()
     server.add_agent(REVIEWER)
 
     def call(tool: str | None, **arguments: Any) -> dict[str, Any]:
@@ -214,9 +212,9 @@ def test_other_clients_than_the_official_one_use_the_tools(serve: Serve, tmp_pat
     assert "Agent not found: nobody" in refused["content"][0]["text"]
 
 
-@TRANSPORTS_AGAIN
-async def test_a_server_with_tokens_serves_its_clients(serve: Serve, connect: Connect) -> None:
-    server = serve("--token", "--no-worker")
+@TRANSPORTS
+async def test_a_server_with_tokens_serves_its_clients(share: Serve, connect: Connect) -> None:
+    server = share("--token", "--no-worker")
     tokens = json.loads((server.home / "server" / "tokens.json").read_text())
     async with connect(server.url, tokens["client"]) as session:
         assert not (await session.call_tool("list_agent_sessions", {})).is_error
@@ -225,8 +223,8 @@ async def test_a_server_with_tokens_serves_its_clients(serve: Serve, connect: Co
         assert server.client.post("/mcp", json=LIST, headers=headers).status_code == status
 
 
-def test_only_calls_of_this_machine_are_answered(serve: Serve) -> None:
-    server = serve("--no-worker")
+def test_only_calls_of_this_machine_are_answered(share: Serve) -> None:
+    server = share("--no-worker")
     for method, headers, status in (
         ("POST", {}, 200),
         ("POST", {"Origin": "http://evil.example"}, 403),

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import httpx
-import pytest
 
 from tests.foreign_coordinator.recording import Names, load
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served
@@ -144,7 +143,6 @@ def difference(exchange: Exchange, answer: httpx.Response) -> str | None:
     return None if status_of(found) == status_of(body) else f"status {status_of(found)} instead of {status_of(body)}"
 
 
-@pytest.mark.slow  # plays a recording of hundreds of calls
 def test_the_server_answers_as_the_recorded_one(serve: Serve) -> None:
     server = serve("--no-worker")
     for agent in AGENTS:

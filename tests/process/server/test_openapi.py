@@ -35,8 +35,8 @@ def test_no_generated_request_is_answered_otherwise_than_documented(
     assert found.returncode == 0, found.stdout[-6000:]
 
 
-def test_operations_have_names_of_functions_streams_their_content_and_tokens_a_scheme(serve: Serve) -> None:
-    document = serve("--no-worker").client.get("/openapi.json").json()
+def test_operations_have_names_of_functions_streams_their_content_and_tokens_a_scheme(share: Serve) -> None:
+    document = share("--no-worker").client.get("/openapi.json").json()
     operations = [one for path in document["paths"].values() for one in path.values()]
     names = [one["operationId"] for one in operations]
     assert len(names) == len(set(names))

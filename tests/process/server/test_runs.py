@@ -46,8 +46,8 @@ def test_a_repeated_request_adds_one_run(served: Served) -> None:
     assert len(served.client.get("/runs").json()["runs"]) == 1
 
 
-def test_runs_are_found_by_their_labels(serve: Serve) -> None:
-    server = serve("--no-worker")
+def test_runs_are_found_by_their_labels(share: Serve) -> None:
+    server = share("--no-worker")
     body = {"type": "start_session", "parameters": {"prompt": "Hi"}}
     labels = [{"team": "docs", "area": "a=b"}, {"team": "docs"}, {"team": "doc"}, {}]
     for one in labels:

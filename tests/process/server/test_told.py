@@ -50,7 +50,6 @@ def test_the_command_is_told_of_a_pause(serve: Serve, tmp_path: Path) -> None:
     assert json.loads(told.read_text())["profile"] == "nightly"
 
 
-@pytest.mark.slow
 def test_events_reach_webhooks_and_the_command_once(serve: Serve, receiver: Receiver, tmp_path: Path) -> None:
     told = tmp_path / "told"
     server = add_agents(serve("--notify", f"sh -c 'cat >> {told}; exit 3'"))

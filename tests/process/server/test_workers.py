@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from ao_runner.store.opening import StorePlace
+from tests.process.fork_server import start_ao
 from tests.process.server.conftest import BOUND_SECONDS, EXAMPLES, ROOT, Serve, Served, wait_for
 
 StartWorker = Callable[..., "subprocess.Popen[bytes]"]
@@ -27,8 +27,8 @@ def start_worker(tmp_path: Path) -> Iterator[StartWorker]:
     with ExitStack() as stack:
 
         def start(server: Served, *arguments: str, host: str = "elsewhere") -> "subprocess.Popen[bytes]":
-            process = subprocess.Popen(
-                [sys.executable, "-m", "ao_runner", "worker", "--coordinator", server.url, *arguments],
+            process = start_ao(
+                ["worker", "--coordinator", server.url, *arguments],
                 env={**os.environ, "AO_HOME": str(tmp_path / host), "AO_HOST": host},
                 stderr=stack.enter_context((tmp_path / f"{host}.log").open("ab")),
                 cwd=EXAMPLES / "echo",

@@ -93,7 +93,6 @@ def test_a_parked_call_is_met_again_by_another_process(start_claude: StartClaude
     assert (claude.home / "made").exists() is is_made
 
 
-@pytest.mark.slow  # waits for half a minute
 def test_answers_to_a_session_that_waits_for_none_end_the_run(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "Hello."})
     session = claude.run().of_type("session_bound")[0]["executor_session_id"]

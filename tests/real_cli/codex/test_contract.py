@@ -54,7 +54,6 @@ def test_a_schema_beyond_the_strict_dialect_is_refused_as_native_and_auto_has_th
     assert b"MARK" not in run.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("AOX-162")
 def test_a_thread_that_began_without_the_tool_has_it_in_a_resume(start_codex: StartCodex) -> None:
     codex = start_codex({"text": "Begun."}, submitted("low"), {"text": "Done."})

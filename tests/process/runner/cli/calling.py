@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tests.process.runner.cli.fork_server import run_forked
+from tests.process.fork_server import run_ao
 
 MINIATURES = Path(__file__).parents[3] / "miniatures"
 SECONDS = 60
@@ -45,20 +45,7 @@ class Ao:
 
     def __call__(self, *arguments: str, stdin: str | None = None, **variables: str) -> Called:
         environment = self.environment() | variables
-        if any(name.startswith(("PYTHON", "LD_")) for name in variables):  # needs a new interpreter
-            done = subprocess.run(
-                self.argv(*arguments),
-                cwd=self.folder,
-                env=environment,
-                input=stdin,
-                stdin=subprocess.DEVNULL if stdin is None else None,
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-            )
-        else:
-            done = run_forked(arguments, cwd=self.folder, env=environment, stdin=stdin, timeout=SECONDS)
+        done = run_ao(arguments, cwd=self.folder, env=environment, stdin=stdin, timeout=SECONDS)
         return Called(done.returncode, done.stdout, done.stderr)
 
     def argv(self, *arguments: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.process.fork_server import start_ao
 from tests.process.runner.cli.asking import events_of, resolutions_of, tools_of, wait_until_it_asks, write_profile
 from tests.process.runner.cli.calling import SECONDS, Ao
 from tests.process.server.conftest import Served, wait_for
@@ -29,9 +30,9 @@ def work(request: pytest.FixtureRequest, ao: Ao, tmp_path: Path) -> Iterator[Wor
 
         @contextmanager
         def start() -> Iterator["subprocess.Popen[bytes]"]:
-            argv = ao.argv("worker", "--concurrency", "8", *arguments)
+            argv = ["worker", "--concurrency", "8", *arguments]
             with (tmp_path / "worker.log").open("ab") as log:
-                worker = subprocess.Popen(argv, cwd=ao.folder, env=environment, stderr=log)
+                worker = start_ao(argv, cwd=ao.folder, env=environment, stderr=log)
             try:
                 yield worker
             finally:

@@ -267,7 +267,7 @@ def read_only(ao: Ao, *arguments: str) -> Called:
 
 @pytest.mark.parametrize(
     "left",
-    [pytest.param((), marks=pytest.mark.slow), pytest.param(("-wal",), marks=pytest.mark.slow), ("-wal", "-shm")],
+    [(), ("-wal",), ("-wal", "-shm")],
     ids=["clean", "log", "log and index"],
 )
 def test_reading_works_on_a_read_only_home(left: tuple[str, ...], ao: Ao) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -19,6 +18,7 @@ from ao_runner.store.records import ClaimedRun, Offer, Run, Session
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowDamaged
 from tests.process.executors.driver import wait_until
+from tests.process.fork_server import start_ao
 from tests.process.runner.cli.calling import Ao, miniature
 
 NOW = "2026-01-01T00:00:00.000Z"
@@ -139,9 +139,9 @@ async def persist(call: Callable[[], Any]) -> Any:
 def working(ao: Ao, store: str, *options: str, **variables: str) -> Iterator[None]:
     """Keep a worker working until the end of the block. Its log is the file `log` of the host."""
     environment = ao.environment() | {"AO_STORE": store} | variables
-    argv = ao.argv("worker", "--log-format", "json", *options)
+    argv = ["worker", "--log-format", "json", *options]
     with (ao.folder / "log").open("a") as log:
-        worker = subprocess.Popen(argv, cwd=ao.folder, env=environment, stderr=log)
+        worker = start_ao(argv, cwd=ao.folder, env=environment, stderr=log)
     try:
         yield
     finally:

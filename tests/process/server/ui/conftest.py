@@ -84,19 +84,26 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
+@pytest.fixture(scope="module")
+def usual(browser: Browser) -> BrowserContext:
+    """A context for the pages that ask for nothing special: a new one takes a second of the processor."""
+    return browser.new_context()
+
+
 Open = Callable[..., Page]
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Open]:
-    """Open pages, each in a context of its own. An error of a script or of the policy for contents fails the test."""
+def open_page(browser: Browser, usual: BrowserContext) -> Iterator[Open]:
+    """Open pages. They keep nothing for other tests. An error of a script or of the policy for contents fails it."""
     contexts: list[BrowserContext] = []
     faults: list[str] = []
 
     def start(address: str, **settings: Any) -> Page:
-        context = browser.new_context(**settings)
+        context = browser.new_context(**settings) if settings else usual
         context.set_default_timeout(60_000)
-        contexts.append(context)
+        if settings:
+            contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda said: faults.append(said.text) if "Security Policy" in said.text else None)
@@ -104,6 +111,10 @@ def open_page(browser: Browser) -> Iterator[Open]:
         return page
 
     yield start
+    for page in usual.pages:
+        page.evaluate("location.protocol === 'about:' || localStorage.clear()")
+        page.close()
+    usual.clear_cookies()
     for context in contexts:
         context.close()
     assert faults == []

@@ -366,13 +366,14 @@ def test_a_named_schema_is_created_with_checks_and_deleted(server: Served, open_
 
 
 def test_no_page_has_a_serious_fault(server: Served, open_page: Open) -> None:
+    page = open_page("about:blank")
     for path in ("/ui/agents", "/ui/schemas"):
-        check_page(open_page, f"{server.url}{path}")
+        check_page(page, f"{server.url}{path}")
     example = json.loads((EXAMPLES.parents[1] / "runner/ao_server/pages/example-agent.json").read_text())
     server.add_agent({**example, "description": "long " * 60, "tags": ["a" * 100, "<b>"]})
     server.client.post("/schemas", json={"name": "review-1", "schema": {}}).raise_for_status()
     for path in PATHS:
-        check_page(open_page, f"{server.url}{path}")
+        check_page(page, f"{server.url}{path}")
         assert len(server.client.get(path, headers={"accept": "text/html"}).content) < MAX_BYTES
 
 

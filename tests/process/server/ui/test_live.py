@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import expect
 
+from tests.process.fork_server import start_ao
 from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
 
@@ -22,11 +21,8 @@ SILENT = {"heartbeat", "usage", "tool_finished"}
 def worker_of(home: Path) -> Iterator[None]:
     """A worker that does not belong to the server."""
     with (home.parent / "worker.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ao_runner", "worker"],
-            env={**os.environ, "AO_HOME": str(home), "AO_STORE": "local"},
-            stderr=log,
-        )
+        environ = {**os.environ, "AO_HOME": str(home), "AO_STORE": "local"}
+        process = start_ao(["worker"], cwd=home.parent, env=environ, stderr=log)
     try:
         yield
     finally:

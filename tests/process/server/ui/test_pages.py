@@ -116,7 +116,6 @@ def order_of(server: Served, query: str, path: str = "/ui/runs") -> list[str]:
     return re.findall(r'<tr id="[rs]-(\w+)"', page)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_a_list_is_sorted_both_ways_and_keeps_its_filters(share: Serve, shared_store: str) -> None:
     server = share(store=shared_store)
@@ -180,7 +179,6 @@ def test_failures_need_a_person_until_they_are_run_again(scripted: Served) -> No
     assert stuck not in after
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_a_failure_stands_once_and_comes_back_after_it_was_set_aside(share: Serve, shared_store: str) -> None:
     server = share(store=shared_store)
@@ -320,8 +318,8 @@ def test_a_form_leads_to_pages_of_the_server_only(scripted: Served) -> None:
     assert foreign.status_code == 403
 
 
-def test_a_reader_sees_everything_and_can_do_nothing(serve: Serve) -> None:
-    server = serve("--token")
+def test_a_reader_sees_everything_and_can_do_nothing(share: Serve) -> None:
+    server = share("--token")
     tokens = tokens_of(server.home)
     server.client.headers["authorization"] = f"Bearer {tokens['client']}"
     add_scripted(server, "chatting")

@@ -17,9 +17,9 @@ SCRIPT = {
 PROFILE = "executor: scripted\ninput: {wait_seconds: 3600}\n"
 
 
-def test_a_run_asks_and_goes_on_once_it_is_allowed_on_its_page(serve: Serve, open_page: Open, tmp_path: object) -> None:
-    server = serve()
-    (server.home / "profiles").mkdir()
+def test_a_run_asks_and_goes_on_once_it_is_allowed_on_its_page(share: Serve, open_page: Open, tmp_path: object) -> None:
+    server = share()
+    (server.home / "profiles").mkdir(exist_ok=True)
     (server.home / "profiles/asks.yaml").write_text(PROFILE)
     server.add_agent({"name": "cleaner", "profile": "asks", "executor_config": {"script": SCRIPT}})
     run_id = server.start("cleaner", {"prompt": "Clean up"})["run_id"]

@@ -17,12 +17,13 @@ ASKS: dict[str, Any] = {
 }
 
 
-def serve_asking(serve: Serve, settings: str) -> Served:
+def share_asking(share: Serve, settings: str) -> Served:
     """Return a server with an agent that asks, under a profile with these settings of `input`."""
-    server = serve()
-    (server.home / "profiles").mkdir()
-    (server.home / "profiles/asks.yaml").write_text(f"executor: scripted\ninput: {settings}\n")
-    server.add_agent({"name": "maker", "profile": "asks", "executor_config": {"script": ASKS}})
+    server = share()
+    (server.home / "profiles").mkdir(exist_ok=True)
+    profile = "parks" if "park" in settings else "asks"  # a worker reads a profile once
+    (server.home / f"profiles/{profile}.yaml").write_text(f"executor: scripted\ninput: {settings}\n")
+    server.add_agent({"name": "maker", "profile": profile, "executor_config": {"script": ASKS}})
     return server
 
 
@@ -63,8 +64,8 @@ def test_a_refused_resume_shows_the_page_with_its_text_and_the_reason(scripted: 
     assert 'id="prompt-problems"' in answer.text
 
 
-def test_a_request_is_answered_on_the_page_of_its_session(serve: Serve, open_page: Open) -> None:
-    server = serve_asking(serve, "{wait_seconds: 3600}")
+def test_a_request_is_answered_on_the_page_of_its_session(share: Serve, open_page: Open) -> None:
+    server = share_asking(share, "{wait_seconds: 3600}")
     page = open_page(f"{server.url}/ui/sessions/{asked(server)}")
     request = page.get_by_role("region", name="Request")
     expect(request).to_contain_text("May Bash be called?")
@@ -77,8 +78,8 @@ def test_a_request_is_answered_on_the_page_of_its_session(serve: Serve, open_pag
     expect(page.get_by_role("region", name="Result")).to_contain_text("Made.")
 
 
-def test_an_answered_parked_run_leads_to_the_run_that_goes_on(serve: Serve, open_page: Open) -> None:
-    server = serve_asking(serve, "{wait_seconds: 0.1, then: park}")
+def test_an_answered_parked_run_leads_to_the_run_that_goes_on(share: Serve, open_page: Open) -> None:
+    server = share_asking(share, "{wait_seconds: 0.1, then: park}")
     run_id = server.start("maker", {"prompt": "Build it"})["run_id"]
     server.ended(run_id)
     page = open_page(f"{server.url}/ui/runs/{run_id}")
@@ -105,8 +106,8 @@ def test_a_session_tells_validation_errors_and_retries(scripted: Served, agent: 
     assert ('aria-labelledby="result"' in page) is (verdict == "valid")
 
 
-def test_a_run_that_waits_for_a_person_stands_above_and_is_counted(serve: Serve, open_page: Open) -> None:
-    server = serve_asking(serve, "{wait_seconds: 3600}")
+def test_a_run_that_waits_for_a_person_stands_above_and_is_counted(share: Serve, open_page: Open) -> None:
+    server = share_asking(share, "{wait_seconds: 3600}")
     asked(server)
     page = open_page(f"{server.url}/ui/runs")
     need = page.get_by_role("region", name="Needs a person")

@@ -14,8 +14,8 @@ from tests.process.server.ui.test_looks import serious_faults
 BYTES: Final = b"The whole invoice."
 
 
-def test_chosen_files_are_sent_with_the_prompt(serve: Serve, open_page: Open, tmp_path: Path) -> None:
-    server = serve("--no-worker")
+def test_chosen_files_are_sent_with_the_prompt(share: Serve, open_page: Open, tmp_path: Path) -> None:
+    server = share("--no-worker")
     server.add_agent({"name": "reader"})
     files = [tmp_path / "invoice.pdf", tmp_path / "dot.png"]
     for file in files:
@@ -40,8 +40,8 @@ def test_chosen_files_are_sent_with_the_prompt(serve: Serve, open_page: Open, tm
     assert data not in server.client.get("/runs").text
 
 
-def test_files_that_are_too_large_are_told_before_they_are_sent(serve: Serve, open_page: Open, tmp_path: Path) -> None:
-    server = serve("--no-worker")
+def test_files_that_are_too_large_are_told_before_they_are_sent(share: Serve, open_page: Open, tmp_path: Path) -> None:
+    server = share("--no-worker")
     server.add_agent({"name": "reader"})
     large = tmp_path / "large.bin"
     with large.open("wb") as file:
@@ -53,8 +53,8 @@ def test_files_that_are_too_large_are_told_before_they_are_sent(serve: Serve, op
 
 
 @pytest.mark.parametrize(("size", "status", "words"), [(13_000_000, 422, "16777216 are the most"), (33, 303, "")])
-def test_a_form_without_javascript_says_what_is_too_large(serve: Serve, size: int, status: int, words: str) -> None:
-    server = serve("--no-worker")
+def test_a_form_without_javascript_says_what_is_too_large(share: Serve, size: int, status: int, words: str) -> None:
+    server = share("--no-worker")
     server.add_agent({"name": "reader"})
     files = {"attachments": ("large.bin", b"x" * size, "application/octet-stream")}
     headers = {"origin": server.url, "accept": "text/html"}
