@@ -35,7 +35,7 @@ NO_AGENT: Final[JsonObject] = {"name": "assistant"}
 class RunBody(AskedInJson):
     """A request for a run."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=False)  # built late, FastAPI's own model of it warns
 
     type: Literal["start_session", "resume_session"]
     parameters: dict[str, Any] = Field(description="What the agent's parameters_schema asks for, else `{prompt}`.")

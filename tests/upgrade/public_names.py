@@ -5,6 +5,8 @@ from enum import EnumType
 from importlib import import_module
 from typing import Final
 
+from pydantic import BaseModel
+
 MODULES: Final = (
     "ao_protocol",
     "ao_protocol.agent_response",
@@ -35,6 +37,8 @@ def _parameters(module: str, name: str) -> list[str]:
     value = getattr(import_module(module), name)
     if isinstance(value, EnumType):
         return sorted(value.__members__)
+    if isinstance(value, type) and issubclass(value, BaseModel):
+        return [field.alias or one for one, field in value.model_fields.items()]
     try:
         return list(inspect.signature(value).parameters) if callable(value) else []
     except ValueError:  # an exception without a constructor of its own

@@ -26,6 +26,7 @@ def test_a_session_that_is_started_twice_at_once_is_session_busy(start_claude: S
     claude = start_claude({"text": "Hello there", "stall_after_chars": 4})
     with claude.start(schema_version="2.2") as first:
         first.read_until("session_bound")
+        claude.model.wait_for_requests(1, timeout_seconds=60)
         second = claude.run(schema_version="2.2", run_id="run_2")
     assert (second.error["type"], second.exit_code) == ("session_busy", 75)
 
