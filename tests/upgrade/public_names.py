@@ -38,7 +38,8 @@ def _parameters(module: str, name: str) -> list[str]:
     if isinstance(value, EnumType):
         return sorted(value.__members__)
     if isinstance(value, type) and issubclass(value, BaseModel):
-        return [field.alias or one for one, field in value.model_fields.items()]
+        given = ((name, field.alias or name) for name, field in value.model_fields.items())
+        return [alias if alias.isidentifier() else name for name, alias in given]
     try:
         return list(inspect.signature(value).parameters) if callable(value) else []
     except ValueError:  # an exception without a constructor of its own
