@@ -33,11 +33,11 @@ def test_the_pages_say_how_a_run_asks_a_person_and_the_example_is_a_profile_that
     section = page_of(server, "/ui/workers").partition('id="profiles"')[2]
     place = re.findall(r"saved as <code>(.*?)</code>", section)[0]
     written = html.unescape(re.findall(r"<pre[^>]*>(.*?)</pre>", section, re.DOTALL)[0])
-    assert place == str(server.home / "profiles/asks.yaml")
+    assert place == str(server.home / "profiles/ask-first.yaml")
     (server.home / "profiles").mkdir()
-    (server.home / "profiles/asks.yaml").write_text(written)
+    (server.home / "profiles/ask-first.yaml").write_text(written)
     section = page_of(server, "/ui/workers").partition('id="profiles"')[2]
-    assert re.findall(r"<td[^>]*>(.*?)</td>", section) == ["asks", "claude-code", "one_shot", "yes"]
+    assert re.findall(r"<td[^>]*>(.*?)</td>", section) == ["ask-first", "claude-code", "one_shot", "yes"]
 
 
 def test_an_open_page_of_a_failed_run_gets_the_refused_answers_and_says_nothing_three_times(share: Serve) -> None:
