@@ -72,11 +72,13 @@ class _AskedProgram:
         if self._config.resume_argv is None:
             message = "the program cannot resume a session: executor_config has no resume_argv; start a new session"
             raise refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["resume"]})
+        # The run that has just begun it may not have made its file yet.
+        self._occupy(session)
         file = Path(self._config.session_file.replace(SESSION_ID, session)).expanduser()
         if not _SESSION.fullmatch(session) or not Path(self._task.project_dir, file).exists():
             message = f"unknown session {session!r}; pass the executor_session_id of the last session_bound event"
             raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
-        self.bind(session)
+        self._announce(session)
         self._knows_session = True
 
     def bind(self, session: str) -> None:
@@ -85,7 +87,13 @@ class _AskedProgram:
         Raises:
             RunFailed: Another run is using the session.
         """
+        self._occupy(session)
+        self._announce(session)
+
+    def _occupy(self, session: str) -> None:
         self._held.enter_context(occupy(f"command {self._config.argv[0]}", session))
+
+    def _announce(self, session: str) -> None:
         self._session = session
         self._task.events.emit(SessionBound(executor_session_id=session))
 

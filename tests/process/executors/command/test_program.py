@@ -263,3 +263,19 @@ def test_a_pattern_that_takes_too_long_finds_nothing_and_the_run_ends(
 
     assert ended.terminal["error"]["type"] == "tool_failed"
     assert [said for said in sentences if f"{told}: the search for '^(a+)+$x" in said and "longer than 1 s" in said]
+
+
+def test_a_session_is_busy_before_its_program_has_made_its_file(tmp_path: Path) -> None:
+    text = 'cat > /dev/null; while [ ! -e go ]; do sleep 0.05; done; touch "$1"; echo done'
+    config = {"session_file": "{session_id}", "resume_argv": ["{session_id}"]}
+    program = script(tmp_path, text)
+    whole = {**config, "argv": [program, "{session_id}"], "resume_argv": [program, "{session_id}"]}
+    with ExecutorProcess(COMMAND) as first:
+        first.write_line(invocation(project_dir=str(tmp_path), executor_config=whole))
+        session = first.read_until("session_bound")["executor_session_id"]
+        second = ask(tmp_path, text, "{session_id}", config=config, mode="resume", executor_session_id=session)
+        (tmp_path / "go").touch()
+        ended = first.finish()
+
+    assert second.error["type"] == "session_busy"
+    assert ended.terminal["result_text"] == "done"
