@@ -55,6 +55,7 @@ THOROUGH = (
     "tests/process/runner/warm/",
     "tests/process/server/",
     "tests/real_cli/",
+    "tests/upgrade/",
 )
 """What takes most of the time: the README's command leaves it to .ci/run."""
 

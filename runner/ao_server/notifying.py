@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from ao_protocol.events import InvalidEvent
@@ -14,6 +15,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.store.notices import Notice
 from ao_runner.store.records import timestamp
+from ao_runner.store.store import Store
 from ao_server.joined_workers import tell
 from ao_server.messages import message_about
 from ao_server.store_access import StoreAccess
@@ -44,8 +46,8 @@ class Notifier:
             async for _ in self.access.rounds():
                 with suppress(RunnerError):
                     since = since or timestamp(await self.access.read(lambda store: store.now()))
-                    for notice in await self.access.read(lambda store: store.notices.since(since)):  # noqa: B023  # awaited here
-                        if await self.access.write(lambda store: store.notices.claim(notice.notice_id)):  # noqa: B023  # awaited here
+                    for notice in await self.access.read(partial(_untold, since=since)):
+                        if await self.access.write(partial(_claim, notice=notice)):
                             tasks.create_task(self._tell_of(notice, at_once))
 
     async def _tell_of(self, notice: Notice, at_once: asyncio.Semaphore) -> None:
@@ -77,3 +79,11 @@ class Notifier:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         return f"{self.command[0]} ended with exit code {process.returncode}" if process.returncode else None
+
+
+def _untold(store: Store, since: str) -> list[Notice]:
+    return store.notices.since(since)
+
+
+def _claim(store: Store, notice: Notice) -> bool:
+    return store.notices.claim(notice.notice_id)

@@ -7,6 +7,7 @@ most of the time of a short call, are done once. Run as a program it is the serv
 import atexit
 import gc
 import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -41,6 +42,8 @@ _PID_BYTES: Final = 10
 _OF_INTERPRETERS: Final = ("PYTHON", "LD_")
 """The variables that an interpreter reads when it starts begin so."""
 _ROOT: Final = Path(__file__).parents[2]
+_BY_NAME: Final = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
+"""The names of what `Popen` passes by position."""
 
 
 def run_ao(
@@ -87,14 +90,16 @@ def _programs() -> dict[str, str]:
 class _Forked(subprocess.Popen[Any]):
     """A program that is forked. It is no child of this process."""
 
-    def _execute_child(self, args: Sequence[str], _program: None, _hook: None, _close: bool, *rest: Any) -> None:
-        _, cwd, env, _, _, _, stdin, ours_in, ours_out, stdout, ours_err, stderr, *_, new_session, _ = rest
-        program = _programs()[Path(args[0]).name]
-        request = {"argv": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(env), "program": program}
+    def _execute_child(self, *given: Any) -> None:
+        asked = _BY_NAME.bind(self, *given).arguments
+        argv, stdin, stdout, stderr = asked["args"], asked["p2cread"], asked["c2pwrite"], asked["errwrite"]
+        program, cwd = _programs()[Path(argv[0]).name], str(asked["cwd"] or Path.cwd())
+        request = {"argv": list(argv), "cwd": cwd, "env": dict(asked["env"]), "program": program}
+        request["new_session"] = asked["start_new_session"]
         self._status, told = socket.socketpair()
         theirs = [own if given == -1 else given for own, given in enumerate((stdin, stdout, stderr))]
-        _server(program).send(json.dumps({**request, "new_session": new_session}), [*theirs, told.fileno()])
-        passed = ((ours_in, stdin), (ours_out, stdout), (ours_err, stderr))
+        _server(program).send(json.dumps(request), [*theirs, told.fileno()])
+        passed = ((asked["p2cwrite"], stdin), (asked["c2pread"], stdout), (asked["errread"], stderr))
         devnull = [self._devnull] if hasattr(self, "_devnull") else []
         told.close()
         for descriptor in (*devnull, *(end for ours, end in passed if ours != -1)):

@@ -17,7 +17,7 @@ STRACE: Final = ("strace", "-f", "-qq", "-e", "trace=connect", "-o")
 
 def _why_strace_cannot_run() -> str:
     if shutil.which("strace") is None:
-        return "strace is not installed; .ci/toolchains installs it on Debian, as root"
+        return "strace is not on PATH; .ci/toolchains installs it on Debian, as root"
     tried = subprocess.run([*STRACE, "/dev/null", "true"], capture_output=True, text=True, check=False)
     return "" if tried.returncode == 0 else f"strace exits with {tried.returncode} here: {tried.stderr.strip()}"
 

@@ -24,8 +24,6 @@ from tests.upgrade.public_names import public_names
 RELEASES = sorted(path.parent for path in Path(__file__).parent.glob("*/home.tar.gz"))
 HERE = sysconfig.get_path("scripts")
 
-pytestmark = pytest.mark.thorough
-
 
 @dataclass(frozen=True)
 class Upgraded:

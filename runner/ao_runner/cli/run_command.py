@@ -138,11 +138,14 @@ def store_of_this_host(home: Path) -> Iterator[Store]:
     Raises:
         click.UsageError: AO_STORE names a server, where the user would look for the run in vain.
     """
-    if os.environ.get("AO_STORE", "") not in {"local", ""}:
-        raise click.UsageError(
-            "`ao run` and `ao resume` store a run on this host only, and AO_STORE names a server."
-            " Use `ao submit --wait`, or set AO_STORE=local."
-        )
+    if named := os.environ.get("AO_STORE"):
+        from ao_runner.store.opening import LOCAL
+
+        if named != LOCAL:
+            raise click.UsageError(
+                "`ao run` and `ao resume` store a run on this host only, and AO_STORE names a server."
+                " Use `ao submit --wait`, or set AO_STORE=local."
+            )
     with SqliteStore(home) as store:
         if store.runs.are_running():
             from ao_runner.runs.lost_runs import fail_lost_runs

@@ -343,10 +343,13 @@ def is_result(message: Message, body: Body) -> bool:
     if not isinstance(body, Result):
         return False
     text = text_of(message.content)
-    if body.result_text is not None:
-        return text == body.result_text
+    return is_json_of(text, body.result_data) if body.result_text is None else text == body.result_text
+
+
+def is_json_of(text: str, value: object) -> bool:
+    """Return whether a text is a value as JSON."""
     try:
-        return bool(json.loads(text) == body.result_data)
+        return bool(json.loads(text) == value)
     except (ValueError, RecursionError):
         return False
 

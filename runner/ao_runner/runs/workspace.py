@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Body, Failure, Result, SessionBound, Terminal, VendorEvent
@@ -34,13 +34,14 @@ from ao_runner.runs.run_request import RunRequest, WorkFolder, refused
 from ao_runner.store.records import RunRecord, timestamp
 
 EVENT_TYPE: Final = "_ao/workspace"
-Performing = Callable[[Journal, WorkFolder], Awaitable[Terminal]]
-
 OPEN_SECONDS: Final = 600.0
 SETTLE_SECONDS: Final = 300.0
 LOCK_ATTEMPTS: Final = 50
 LOCK_SECONDS: Final = 0.1
 """How long to wait between attempts for a workspace that another process still settles."""
+
+Performing: TypeAlias = Callable[[Journal, WorkFolder], Awaitable[Terminal]]
+"""Performs a run in a folder, or ends it with a refusal, and returns its terminal event."""
 
 
 async def perform_in_workspace(request: RunRequest, journal: Journal, perform: Performing) -> Terminal:

@@ -67,7 +67,7 @@ class Health(Described):
 class AgentFields(Settings, Blueprint):
     """The fields of an agent: a blueprint (SPEC 4.2), and the settings of its runs."""
 
-    model_config = ConfigDict(extra="allow", defer_build=True)
+    model_config = ConfigDict(extra="allow")
 
     name: JsonValue = Field(None, description="The address names an agent that exists.")  # type: ignore[assignment]
     mcp_servers: JsonObject | None = None  # type: ignore[assignment]  # those of other tools are kept

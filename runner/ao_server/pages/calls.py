@@ -1,11 +1,10 @@
 """What a run has done, on its time axis: begin and end of a tool call are one entry, and each entry has its place."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ao_runner.runs.narration import NOTHING, NarrationEntry
+from ao_runner.runs.narration import NOTHING, NarrationEntry, is_json_of
 from ao_runner.store.records import RunState
 
 
@@ -73,18 +72,11 @@ def without_repetition(told: NarrationEntry, said: str, is_run_page: bool, has_p
         return NarrationEntry("start", told.title, told.text)
     if told.title != "Result" or told.kind != "end":
         return told
-    is_said = told.text.strip() == said.strip() if told.value is NOTHING else _is_json_of(said, told.value)
+    is_said = told.text.strip() == said.strip() if told.value is NOTHING else is_json_of(said, told.value)
     if not is_run_page and not is_said:
         return told
     words = "The result stands at the top of this page." if is_run_page else "The result is the message above."
     return NarrationEntry("end", told.title, words, severity=told.severity)
-
-
-def _is_json_of(text: str, value: object) -> bool:
-    try:
-        return bool(json.loads(text) == value)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _milliseconds(begin: str, end: str) -> int:

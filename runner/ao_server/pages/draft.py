@@ -14,6 +14,7 @@ from ao_protocol.wire import JsonObject
 from ao_protocol.written import NotInteroperable, parse_json
 from ao_runner.named_schemas.vetting import remarks_on
 from ao_server.agent_documents import AGENT_NAME, NAME_EXPECTED, problems_of_agent, remarks_on_agent
+from ao_server.pages.form_fields import MISSING
 from ao_server.pages.samples import sample_of
 
 MOST_CHARACTERS_WITH_LINES: Final = 64 * 1024
@@ -243,9 +244,9 @@ def findings_of(draft: Draft) -> Findings:
         said = f"{NAME_EXPECTED}, found {draft.name[:100]!r}" if draft.name else "is missing"
         findings.add("name", PlacedRemark("$.name", said))
     for one in problems_of_agent(findings.document):
-        step = _STEP.match(one.path)
-        of_name = not step and one.message.startswith('"name" ')  # it is missing
-        place = _FIELDS.get(step[1], "other") if step else "name" if of_name else "answer"
+        missing = MISSING.fullmatch(one.message)
+        step = _STEP.match(one.path if missing is None else below(one.path, missing[1]))
+        place = _FIELDS.get(step[1], "other") if step else "answer"
         if place not in {"input_schema", "output_schema"} and not (place == "name" and "name" in findings.problems):
             findings.add(place, PlacedRemark(one.path, one.message))
     if findings.count:

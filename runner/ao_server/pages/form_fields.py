@@ -18,7 +18,8 @@ MOST_REFERENCES: Final = 10
 SHORT: Final = 120
 """A string of at most this length is written on one line."""
 INPUT_TYPES: Final = {"date": "date", "time": "time", "email": "email", "uri": "url"}
-_REQUIRED: Final = re.compile(r'"(.+)" is a required property')
+MISSING: Final = re.compile(r'"(.+)" is a required property')
+"""The message about a property that is missing, which is a problem of its own field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ def by_field(fields: Sequence[FormField], problems: Sequence[Problem]) -> dict[s
     names = sorted((field.name for field in every_field(fields)), key=len, reverse=True)
     found: dict[str, list[str]] = {}
     for problem in problems:
-        missing = _REQUIRED.fullmatch(problem.message)
+        missing = MISSING.fullmatch(problem.message)
         path = problem.path if missing is None else below(problem.path, missing[1])
         name = next((one for one in names if path == one or path.startswith((f"{one}.", f"{one}["))), "")
         if missing is not None and path == name:

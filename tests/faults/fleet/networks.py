@@ -22,7 +22,9 @@ class Network:
 
     def __enter__(self) -> Self:
         if shutil.which("ip") is None:
-            pytest.skip("the command ip is not there, which connects network namespaces; Debian has it in `iproute2`")
+            pytest.skip(
+                "ip is not on PATH, and connects network namespaces; .ci/toolchains installs it on Debian, as root"
+            )
         with ExitStack() as stack:
             before = stack.enter_context(_descriptor_of_current())
             if _LIBRARY.unshare(_NEW_NETWORK) != 0:

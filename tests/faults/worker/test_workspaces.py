@@ -2,16 +2,14 @@
 
 import json
 
-import pytest
-
 from tests.faults.worker.working import MINIATURES, Home, until
 from tests.process.lifeline.leftovers import processes_in
-from tests.process.runner.test_sandbox import BWRAP, why_bwrap_cannot_run
+from tests.process.runner.test_sandbox import BWRAP, require_bwrap
 from tests.repositories import git
 
 
-@pytest.mark.skipif(bool(why_bwrap_cannot_run()), reason=why_bwrap_cannot_run() or "it can")
 def test_the_next_start_keeps_what_killed_runs_changed_and_removes_the_rest(home: Home) -> None:
+    require_bwrap()
     git(home.project, "init", "-q")
     git(home.project, "commit", "-q", "--allow-empty", "-m", "first")
     profile = home.folder.parent / "mine.json"

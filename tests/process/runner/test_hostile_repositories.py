@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from ao_runner.processes.workspaces import Workspace, WorkspacePlace, forget_workspaces, settle_interrupted
-from tests.process.runner.test_sandbox import BWRAP, why_bwrap_cannot_run
+from tests.process.runner.test_sandbox import BWRAP, require_bwrap
 from tests.process.runner.test_workspaces import Desk, workspace_of
 from tests.repositories import git
 
@@ -203,8 +203,8 @@ def test_nothing_that_an_agent_leaves_starts_a_program(
     trap: Trap, agent: Callable[[Trap], str], sandboxed: bool
 ) -> None:
     """In its runs, in the sweep after a killed runner, and when its session is deleted."""
-    if sandboxed and (reason := why_bwrap_cannot_run()):
-        pytest.skip(reason)
+    if sandboxed:
+        require_bwrap()
     writable = ["--bind", str(trap.desk.project), str(trap.desk.project)]
     profile = {"sandbox": {"command": [*BWRAP[:4], *writable, *BWRAP[4:]]}} if sandboxed else {}
     module = trap.folder / "s"
@@ -250,8 +250,7 @@ def test_a_tree_is_read_in_the_sandbox_or_not_at_all(trap: Trap) -> None:
 
 
 def test_a_sandbox_may_hide_the_repository_and_the_home(trap: Trap) -> None:
-    if reason := why_bwrap_cannot_run():
-        pytest.skip(reason)
+    require_bwrap()
     hidden = [part for folder in (trap.desk.project, trap.desk.home) for part in ("--tmpfs", str(folder))]
 
     performed = trap.desk.run("echo two > b.q", sandbox={"command": [*BWRAP[:4], *hidden, *BWRAP[4:]]})

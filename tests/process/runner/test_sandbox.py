@@ -19,18 +19,23 @@ BWRAP = [
 ]  # fmt: skip
 
 
+def require_bwrap() -> None:
+    """Skip the test that is running where bwrap cannot run, and say why."""
+    if reason := _reason_against_bwrap():
+        pytest.skip(reason)
+
+
 @cache
-def why_bwrap_cannot_run() -> str:
+def _reason_against_bwrap() -> str:
     if shutil.which("bwrap") is None:
-        return "bwrap is not installed; .ci/toolchains installs it on Debian, as root"
+        return "bwrap is not on PATH; .ci/toolchains installs it on Debian, as root"
     tried = subprocess.run([*BWRAP[:4], *BWRAP[10:], "true"], capture_output=True, text=True, check=False)
     return "" if tried.returncode == 0 else f"bwrap exits with {tried.returncode} here: {tried.stderr.strip()}"
 
 
 @pytest.fixture
 def bwrap() -> list[str]:
-    if reason := why_bwrap_cannot_run():
-        pytest.skip(reason)
+    require_bwrap()
     return BWRAP
 
 
