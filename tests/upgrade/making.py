@@ -1,7 +1,8 @@
 """Make the home of a user of this version, which every later version has to read: python -m tests.upgrade.making
 
 It writes to `tests/upgrade/VERSION`: `home.tar.gz`, `told.json` with what the commands say about it, and `names.json`
-with the public names of the Python packages. Call it once for a release, and never again for the same version.
+with the public names of the Python packages; and to `postgres` in it the same home, whose store is a database. Call it
+once for a release, and never again for the same version.
 """
 
 import json
@@ -10,17 +11,21 @@ import sqlite3
 import subprocess
 import sysconfig
 import tarfile
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+
+import psycopg
 
 from ao_executors import VERSION
 from ao_runner.store.store_file import FILE_NAME as STORE
 from ao_server.gate import tokens_of
 from tests.faults.worker.working import until
-from tests.process.runner.cli.calling import Ao, Called
+from tests.postgres_server import PostgresServer, find_program
+from tests.process.runner.cli.calling import NO_VARIABLES, Ao, Called
 from tests.process.server.conftest import Served
 from tests.upgrade.public_names import public_names
 
@@ -29,6 +34,10 @@ ANSWER: Final = b"from the outbox"
 """The answer of the run whose message and result are in the outbox."""
 INSTALLED_AT: Final = "/opt/ao/bin"
 """Stands in the data for the folder of the executors."""
+DUMP: Final = "store.sql"
+"""The database, beside the home that uses it."""
+DATABASE: Final = "ao"
+"""Part of its address, and so of the name of the folder of outboxes."""
 AGENT: Final = "name: reviewer\nsystem_prompt: Review.\n"
 SCHEMA: Final = {"type": "object", "required": ["verdict"], "properties": {"verdict": {"enum": ["approve", "reject"]}}}
 PROFILES: Final = {
@@ -62,11 +71,60 @@ config: {script: {answers: [{tools: [{name: wait, input: {}, output: waited, sec
 }
 
 
+@dataclass(frozen=True)
+class User(Ao):
+    """Whose commands use the store of this host, or the database that variables name."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | self.variables
+
+    @contextmanager
+    def store_is_locked(self) -> Iterator[None]:
+        """Let nobody write to the store, also nobody who waits for it at the end of the block."""
+        if not self.variables:
+            with closing(sqlite3.connect(self.folder / "ao-home" / STORE, isolation_level=None, timeout=30)) as store:
+                store.execute("BEGIN IMMEDIATE")
+                yield
+            return
+        with psycopg.connect(dbname=DATABASE, host=self.variables["PGHOST"], user=self.variables["PGUSER"]) as database:
+            database.execute("LOCK TABLE runs, events IN EXCLUSIVE MODE")
+            yield
+            database.execute(
+                "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+
+def on_new_database(server: PostgresServer) -> dict[str, str]:
+    """Empty the database of the homes, and return the variables that name it."""
+    with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {DATABASE}")
+    return {"AO_STORE": f"postgresql:///{DATABASE}", "PGHOST": str(server.data.parent), "PGUSER": "ao"}
+
+
+def dump_of(variables: Mapping[str, str]) -> str:
+    """Return a database as SQL, without the commands of `psql`, which older ones do not know.
+
+    The leases of its workers last: a run whose worker is dead is lost at the end of its lease, whatever an outbox has.
+    """
+    with psycopg.connect(dbname=DATABASE, host=variables["PGHOST"], user=variables["PGUSER"]) as database:
+        database.execute("UPDATE workers SET lease_until = '2999-01-01 00:00:00+00'")
+    server = find_program("postgres")
+    assert server is not None
+    program = str(server.with_name("pg_dump"))  # not a wrapper that has the same name
+    command = [program, "--inserts", "--no-owner", "-h", variables["PGHOST"], "-U", variables["PGUSER"], DATABASE]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return "".join(line for line in told.splitlines(keepends=True) if not line.startswith("\\"))
+
+
 @dataclass
 class Maker:
     """The home of a user, and the commands that fill it."""
 
-    ao: Ao
+    ao: User
 
     def call(self, *arguments: str, exit_code: int = 0, **more: Any) -> Called:
         called = self.ao(*arguments, **more)
@@ -97,7 +155,8 @@ def make(maker: Maker) -> dict[str, str]:
     )
     ids["batch"] = batch.stdout.split()[0]
     maker.work()
-    maker.call("resume", ids["completed"], "-p", "Again")
+    maker.call("submit", "--session", ids["completed"], "-p", "Again")
+    maker.work()
     ids["cancelled"] = maker.submit("Never", "plain")
     maker.call("cancel", ids["cancelled"])
     ids["in the outbox"] = leave_in_outbox(maker)
@@ -113,18 +172,21 @@ def leave_in_outbox(maker: Maker) -> str:
     argv = maker.ao.argv("worker")
     with subprocess.Popen(argv, cwd=maker.ao.folder, env=maker.ao.environment(), stderr=subprocess.DEVNULL) as worker:
         until(lambda: "tool_started" in maker.ao("events", run).stdout, "the run does not begin")
-        with closing(sqlite3.connect(home / STORE, isolation_level=None, timeout=30)) as store:
-            store.execute("BEGIN IMMEDIATE")
-            files = home / "outboxes/local/0"
-            until(lambda: any(file.read_bytes().count(ANSWER) == 2 for file in files.iterdir()), "the run does not end")
+        with maker.ao.store_is_locked():
+            until(lambda: has_ended_in(home.glob("outboxes/*/0/*")), "the run does not end")
             worker.send_signal(signal.SIGKILL)
             worker.wait()
     return run
 
 
-def fill_server(home: Path) -> None:
+def has_ended_in(files: Iterable[Path]) -> bool:
+    """Return whether the last message of the run and its result are in an outbox."""
+    return any(file.read_bytes().count(ANSWER) == 2 for file in files)
+
+
+def fill_server(home: Path, variables: Mapping[str, str]) -> None:
     """Store what pages and clients of a server store."""
-    with Served(home, ("--no-worker", "--token")) as server:
+    with Served(home, ("--no-worker", "--token"), dict(variables)) as server:
         server.client.headers["authorization"] = f"Bearer {tokens_of(home)['client']}"
         agent = {"name": "greeter", "system_prompt": "Greet.", "description": "Greets people"}
         assert server.client.post("/agents", json=agent).status_code == 201
@@ -154,12 +216,20 @@ def move_executors(store: Path, before: str, after: str) -> None:
 
 
 def main() -> None:
-    """Make both files."""
+    """Make the files of both stores."""
     out = HERE / VERSION
     out.mkdir()
     (out / "names.json").write_text(json.dumps(public_names(), indent=1) + "\n")
+    make_home(out, NO_VARIABLES)
+    with PostgresServer() as server:
+        make_home(out / "postgres", on_new_database(server))
+
+
+def make_home(out: Path, variables: Mapping[str, str]) -> None:
+    """Make the files of one store in a folder."""
+    out.mkdir(exist_ok=True)
     with TemporaryDirectory() as name:
-        ao = Ao(Path(name))
+        ao = User(Path(name), variables)
         home = ao.folder / "ao-home"
         (home / "profiles").mkdir(parents=True)
         prompts = '{"prompt": "one"}\n{"prompt": "two"}\n'
@@ -174,15 +244,18 @@ def main() -> None:
             ao.write(file, text)
         maker = Maker(ao)
         maker.call("serve", "token", "add", "anna", "--role", "client")
-        fill_server(home)
+        fill_server(home, variables)
         ids = make(maker)
         here = sysconfig.get_path("scripts")
         answers = {
             " ".join(command): maker.call(*command).stdout.replace(here, INSTALLED_AT) for command in questions(ids)
         }
         (out / "told.json").write_text(json.dumps({"ids": ids, "answers": answers}, indent=1) + "\n")
-        move_executors(home / STORE, here, INSTALLED_AT)
         with tarfile.open(out / "home.tar.gz", "w:gz") as packed:
+            if variables:
+                packed.add(ao.write(DUMP, dump_of(variables).replace(here, INSTALLED_AT)), DUMP, filter=packed_as)
+            else:
+                move_executors(home / STORE, here, INSTALLED_AT)
             packed.add(home, "ao-home", filter=packed_as)
 
 

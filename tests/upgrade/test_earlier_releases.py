@@ -1,27 +1,32 @@
 """Whatever an earlier release has stored, this version reads: runs, sessions, schemas, outboxes, profiles, tokens.
 
-Each folder beside this file holds the home of a user of that release, and what its commands said about it. The
-`making.py` of that release made it, and it is never made again.
+Each folder beside this file holds the home of a user of that release, and what its commands said about it; `postgres`
+in it has a home whose store is a database. The `making.py` of that release made it, and it is never made again.
 """
 
 import json
 import sysconfig
 import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from ao_executors import VERSION
 from ao_runner.store.store_file import FILE_NAME as STORE
 from ao_server.gate import tokens_of
-from tests.process.runner.cli.calling import Ao
+from tests.postgres_server import PostgresServer, require_server
+from tests.process.runner.cli.calling import NO_VARIABLES
 from tests.process.server.conftest import Served
-from tests.upgrade.making import INSTALLED_AT, PROFILES, move_executors
+from tests.upgrade.making import DATABASE, DUMP, INSTALLED_AT, PROFILES, User, move_executors, on_new_database
 from tests.upgrade.public_names import public_names
 
-RELEASES = sorted(path.parent for path in Path(__file__).parent.glob("*/home.tar.gz"))
+FOLDER = Path(__file__).parent
+RELEASES = sorted(path.parent for path in FOLDER.glob("*/names.json"))
+HOMES = sorted(path.parent for path in FOLDER.glob("**/home.tar.gz"))
 HERE = sysconfig.get_path("scripts")
 
 
@@ -29,7 +34,7 @@ HERE = sysconfig.get_path("scripts")
 class Upgraded:
     """The home of an earlier release under this version."""
 
-    ao: Ao
+    ao: User
     ids: dict[str, str]
     told: dict[str, str]
 
@@ -43,13 +48,27 @@ class Upgraded:
         return documents(called.stdout.replace(HERE, INSTALLED_AT))
 
 
-@pytest.fixture(params=RELEASES, ids=lambda path: path.name)
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    require_server()
+    with PostgresServer() as started:
+        yield started
+
+
+@pytest.fixture(params=HOMES, ids=lambda path: str(path.relative_to(FOLDER)))
 def upgraded(request: pytest.FixtureRequest, tmp_path: Path) -> Upgraded:
     with tarfile.open(request.param / "home.tar.gz") as packed:
         packed.extractall(tmp_path)  # noqa: S202  # our own file
-    move_executors(tmp_path / "ao-home" / STORE, INSTALLED_AT, HERE)
+    variables = NO_VARIABLES
+    if (dump := tmp_path / DUMP).exists():
+        server = request.getfixturevalue("server")
+        variables = on_new_database(server)
+        with psycopg.connect(server.url(DATABASE)) as database:
+            database.execute(dump.read_bytes().replace(INSTALLED_AT.encode(), HERE.encode()))
+    else:
+        move_executors(tmp_path / "ao-home" / STORE, INSTALLED_AT, HERE)
     told = json.loads((request.param / "told.json").read_text())
-    return Upgraded(Ao(tmp_path), told["ids"], told["answers"])
+    return Upgraded(User(tmp_path, variables), told["ids"], told["answers"])
 
 
 def documents(text: str) -> Any:
@@ -96,20 +115,20 @@ def test_runs_go_on_where_they_were(upgraded: Upgraded) -> None:
     (request,) = upgraded.says("inputs", "--json")
     assert ao("answer", request["run_id"], request["request_id"], "--allow").exit_code == 0
 
-    assert ao("worker", "--until-idle").exit_code == 0
     first_of_batch = upgraded.says("results", ids["batch"], "--format", "json")[0]["run_id"]
-    resumed = ao("resume", first_of_batch, "-p", "Once more")
+    resumed = ao("submit", "--session", first_of_batch, "-p", "Once more").stdout.strip()
+    assert ao("worker", "--until-idle").exit_code == 0
 
     assert ao("result", ids["in the outbox"]).stdout == "from the outbox\n"
     assert ao("result", ids["queued"]).stdout == "hello\n"
     assert ao("result", upgraded.says("result", ids["asks"], "--record")["session_id"]).stdout == "cleaned\n"
-    assert resumed.stdout == "hello again\n"
+    assert ao("result", resumed).stdout == "hello again\n"
     kinds = [event["event_type"] for event in upgraded.says("events", ids["in the outbox"])]
     assert (kinds[0], kinds[-1], kinds.count("result")) == ("run_started", "result", 1)
 
 
 def test_a_server_has_its_agents_webhooks_and_tokens(upgraded: Upgraded) -> None:
-    with Served(upgraded.home, ("--no-worker", "--token")) as server:
+    with Served(upgraded.home, ("--no-worker", "--token"), dict(upgraded.ao.variables)) as server:
         server.client.headers["authorization"] = f"Bearer {tokens_of(upgraded.home)['client']}"
         assert server.client.get("/agents/greeter").json()["system_prompt"] == "Greet."
         assert server.client.get("/webhooks").json()["webhooks"][0]["events"] == ["run.failed"]
