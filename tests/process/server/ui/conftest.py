@@ -12,7 +12,7 @@ from tests.process.server.conftest import Serve, Served
 
 REQUIRED: Final = "AO_TEST_REQUIRES_BROWSER"
 """Set by .ci/run: a missing browser is an error then, and skips nothing."""
-CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """The names that distributions give the browser."""
 NARROW: Final = 390
 expect.set_options(timeout=60_000)
