@@ -62,7 +62,7 @@ NOT_RUN: Final = {
     "json2ts": "that generator; tests/conformance/test_generated_types.py runs it",
     "tsc --strict": "that compiler; tests/conformance/test_generated_types.py runs it",
     "ao-typescript-exec.js": "what the compiler writes; tests/conformance/test_generated_types.py tests it",
-    "--level standard --report": "two minutes; .ci/weekly tests every executor",
+    "--level standard --report": "two minutes; .ci/slow tests every executor",
     "node other.js": "minutes; tests/conformance/test_several.py tests several",
 }
 """What is not run here, by a part of the command, and what it would need."""
