@@ -48,7 +48,7 @@ class DescribedAnswers:
     def _load(self, request: httpx.Request) -> bool:
         """Return whether the sender of a request may read the document."""
         token = {"Authorization": request.headers["Authorization"]} if "Authorization" in request.headers else {}
-        found = httpx.get(request.url.join("/openapi.json"), headers=token, trust_env=False)
+        found = httpx.get(request.url.join("/openapi.json"), headers=token, trust_env=False, timeout=60)
         if found.status_code == 401:
             return False
         self.document = found.raise_for_status().json()

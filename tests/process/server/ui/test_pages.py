@@ -325,14 +325,14 @@ def test_a_reader_sees_everything_and_can_do_nothing(share: Serve) -> None:
     add_scripted(server, "chatting")
     run = server.ended(start_scripted(server, "chatting")["run_id"])
     paths = ["/ui/runs", f"/ui/runs/{run['run_id']}", f"/ui/sessions/{run['session_id']}", "/ui/inbox"]
-    with httpx.Client(base_url=server.url, headers=HTML) as reader:
+    with httpx.Client(base_url=server.url, headers=HTML, timeout=60) as reader:
         assert reader.post("/login", data={"token": tokens["reader"]}).status_code == 303
         for path in paths:
             page = reader.get(path)
             assert page.status_code == 200
             assert re.findall('method="post" action="([^"]+)"', page.text) == ["/logout"]
         assert reader.post(f"/ui/runs/{run['run_id']}/again").status_code == 403
-    with httpx.Client(base_url=server.url, headers=HTML) as nobody:
+    with httpx.Client(base_url=server.url, headers=HTML, timeout=60) as nobody:
         assert nobody.get("/ui/runs").headers["location"] == "/login?back=/ui/runs"
 
 
