@@ -17,7 +17,7 @@ from ao_protocol.raw_events import events_of_types
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.runs.submission import new_run_id, new_session_id
-from ao_runner.store.records import RunLimit, timestamp
+from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
 
 PROJECTED: Final = frozenset({"session_bound", "usage", *REQUEST_EVENTS})
@@ -83,6 +83,8 @@ def project_end(store: Store, run_id: str, terminal: Terminal, pausing: Collecti
     profile = store.runs.exactly(run_id).profile if pausing else None
     if profile is None or profile not in pausing:
         return Ended(is_awaited, None)
+    from ao_runner.store.limit_table import RunLimit
+
     store.limits.put(RunLimit("pause", profile, 0, reset))
     return Ended(is_awaited, f"profile {profile} is paused until {reset}: {terminal.error.type}")
 
