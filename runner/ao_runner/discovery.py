@@ -1,7 +1,6 @@
 """Find executors by name or path, and query them with `describe` and `check` (SPEC 7)."""
 
 import asyncio
-import difflib
 import os
 import re
 import shlex
@@ -54,8 +53,10 @@ class ExecutorNotFound(RunnerError):
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Return ` Did you mean …?` if a known name is similar to a name, else an empty string."""
+    from difflib import get_close_matches
+
     meant = USUAL_EXECUTORS.get(name.lower())
-    close = [meant] if meant in known else difflib.get_close_matches(name, known, n=1)
+    close = [meant] if meant in known else get_close_matches(name, known, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -73,17 +74,26 @@ def locate_executor(name_or_path: str, folders: Sequence[Path] | None = None) ->
             told = f"{name_or_path} is not an executable file; check the path and its permissions (chmod +x)"
             raise ExecutorNotFound(told)
         return Executor(_name_of(path), path)
-    available = list_executors(folders)
     whole_name = EXECUTABLE_NAME.fullmatch(name_or_path)
-    name = whole_name["name"] if whole_name and name_or_path not in available else name_or_path
-    if name not in available:
-        raise ExecutorNotFound(
-            f"no executor is called {name_or_path!r}; available: {', '.join(available) or 'none'}."
-            f"{did_you_mean(name_or_path, [*available])} "
-            f"Put ao-{name_or_path}-exec on PATH, or give a path that contains a slash",
-            [*available],
-        )
-    return available[name]
+    for name in (name_or_path, whole_name["name"]) if whole_name else (name_or_path,):
+        if (found := _executor_called(name, folders)) is not None:
+            return found
+    available = [*list_executors(folders)]
+    raise ExecutorNotFound(
+        f"no executor is called {name_or_path!r}; available: {', '.join(available) or 'none'}."
+        f"{did_you_mean(name_or_path, available)} "
+        f"Put ao-{name_or_path}-exec on PATH, or give a path that contains a slash",
+        available,
+    )
+
+
+def _executor_called(name: str, folders: Sequence[Path] | None) -> Executor | None:
+    """Return the first executor with a name. Its folders are not listed, since those of PATH are large."""
+    file_name = f"ao-{name}-exec"
+    if name == BRIDGE or not EXECUTABLE_NAME.fullmatch(file_name):
+        return None
+    paths = (folder / file_name for folder in (search_folders() if folders is None else folders))
+    return next((Executor(name, path) for path in paths if _is_executable(path)), None)
 
 
 def expanded(path: str) -> Path:
@@ -106,10 +116,10 @@ def list_executors(folders: Sequence[Path] | None = None) -> dict[str, Executor]
     return dict(sorted(found.items()))
 
 
-def search_folders() -> list[Path]:
-    """Return the folders to search for executors: that of this installation's scripts, then PATH."""
-    along_path = map(Path, search_path(os.environ).split(os.pathsep))
-    return list(dict.fromkeys([Path(sysconfig.get_path("scripts")), *along_path]))
+def search_folders() -> Iterator[Path]:
+    """Yield the folders to search for executors: that of this installation's scripts, then PATH."""
+    yield Path(sysconfig.get_path("scripts"))
+    yield from map(Path, search_path(os.environ).split(os.pathsep))
 
 
 def _name_of(path: Path) -> str:

@@ -1,6 +1,5 @@
 """Profiles: how the host of a runner runs an executor, and how to find their files."""
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -430,7 +429,9 @@ def _unknown(name: str, where: tuple[str, ...], fields: Sequence[str]) -> str:
     elsewhere = [
         ".".join((*part, name)) for part, model in PARTS.items() if part != where and name in _fields_of(model)
     ]
-    close = difflib.get_close_matches(name, fields, n=1)
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, fields, n=1)
     meant = f"did you mean {(elsewhere or close)[0]!r}?" if elsewhere or close else f"expected {', '.join(fields)}"
     return f"unknown field; {meant}"
 
