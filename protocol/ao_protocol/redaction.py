@@ -16,7 +16,6 @@ from itertools import groupby
 from typing import Any, Final
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.published import load_schema
 
 MASK: Final = "***"
 SHORTEST_SECRET: Final = 8
@@ -219,6 +218,8 @@ def protocol_words() -> frozenset[str]:
 
     They are never removed as secrets, because the line would no longer be an event.
     """
+    from ao_protocol.published import load_schema  # few runs have secrets
+
     words = {*map(str, ErrorType), *_STOP_REASONS}
     waiting: list[Any] = [load_schema("event"), load_schema("error")]
     while waiting:
@@ -234,6 +235,8 @@ def protocol_words() -> frozenset[str]:
 
 @cache
 def _time_pattern() -> re.Pattern[str]:
+    from ao_protocol.published import load_schema
+
     events: Any = load_schema("event")["$defs"]
     return re.compile(events["vendor_event"]["properties"]["timestamp"]["pattern"])
 

@@ -26,9 +26,8 @@ from ao_protocol.contracts import (
     validate,
     with_strategy,
 )
+from ao_protocol.contracts.checks import MAX_PROBLEMS
 from ao_protocol.contracts.contract import USUAL
-from ao_protocol.contracts.validation import Validator
-from ao_protocol.contracts.vetting import MAX_PROBLEMS
 from ao_protocol.documents import (
     ATTACHMENTS_FEATURE,
     INPUT_FEATURE,
@@ -128,9 +127,7 @@ def refuse_config(config: JsonObject, description: Description, *, is_vetted: bo
     if not config and takes_an_empty_config(schema):
         return
     try:
-        problems = (
-            list(islice(Validator(schema).problems(config), MAX_PROBLEMS)) if is_vetted else validate(config, schema)
-        )
+        problems = _problems_under_vetted(schema, config) if is_vetted else validate(config, schema)
     except InvalidSchema as error:
         raise ConfigSchemaNotAcceptable(
             f"the config_schema of {description.executor.name} is not acceptable: {error}; "
@@ -138,6 +135,12 @@ def refuse_config(config: JsonObject, description: Description, *, is_vetted: bo
         ) from error
     if problems:
         raise _config_refused(problems, description)
+
+
+def _problems_under_vetted(schema: JsonObject, config: JsonObject) -> list[Problem]:
+    from ao_protocol.contracts.validation import Validator
+
+    return list(islice(Validator(schema).problems(config), MAX_PROBLEMS))
 
 
 def _config_refused(problems: Sequence[Problem], description: Description) -> InvocationRefused:

@@ -15,8 +15,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from ao_protocol.contracts.checks import check_schema
 from ao_protocol.contracts.problems import Problem, canonical_json
-from ao_protocol.contracts.vetting import check_schema, vetted_document
 from ao_protocol.documents import Blueprint, Invocation
 from ao_protocol.errors import ErrorType
 from ao_protocol.json_path import below
@@ -487,6 +487,8 @@ def native_schema(schema: Mapping[str, Any], member: str = "value") -> NativeSch
     Raises:
         InvalidSchema: The schema is not acceptable.
     """
+    from ao_protocol.contracts.vetting import vetted_document
+
     if schema.get("type") == "object" and _NOT_AT_THE_ROOT.isdisjoint(schema):
         return NativeSchema(vetted_document(schema), is_wrapped=False)
     inner = vetted_document(schema, f"/properties/{member}")
