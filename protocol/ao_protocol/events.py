@@ -341,6 +341,8 @@ BODIES: Final[dict[str, type[StandardBody]]] = {
     body.model_fields["event_type"].default: body for body in get_args(StandardBody)
 }
 """The standard bodies by their `event_type`."""
+REQUEST_EVENTS: Final = frozenset({"input_requested", "input_resolved"})
+"""Event types that open or close a request to a person."""
 
 
 class Envelope(WireModel):

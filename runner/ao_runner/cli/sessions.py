@@ -35,7 +35,7 @@ from ao_runner.cli.printing import (
     shorten,
     show_newest,
 )
-from ao_runner.cli.run_progress import show_failure, show_result
+from ao_runner.cli.progress_lines import show_failure, show_result
 from ao_runner.cli.runs import prompt_of
 from ao_runner.cli.stored_events import stored_events
 from ao_runner.cli.told_events import ToldEvents

@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Failure, Result, parse_event
-from ao_protocol.lifecycle import REQUEST_EVENTS
+from ao_protocol.events import REQUEST_EVENTS, Failure, Result, parse_event
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.group_commit import GroupCommit, unavailable
 from ao_runner.coordinators.inbox import AskedRequests, new_stops

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Failure, Terminal, UsageFigures
-from ao_protocol.lifecycle import REQUEST_EVENTS
+from ao_protocol.events import REQUEST_EVENTS, Failure, Terminal, UsageFigures
 from ao_protocol.raw_events import events_of_types
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.outcome import error_type_of, status_of
