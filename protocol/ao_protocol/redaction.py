@@ -10,10 +10,9 @@ import json
 import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ao_protocol.errors import ErrorType
 
@@ -241,8 +240,7 @@ def _time_pattern() -> re.Pattern[str]:
     return re.compile(events["vendor_event"]["properties"]["timestamp"]["pattern"])
 
 
-@dataclass(frozen=True, slots=True)
-class SecretForm:
+class SecretForm(NamedTuple):
     """One way to find a secret in bytes."""
 
     pattern: bytes
@@ -254,8 +252,7 @@ class SecretForm:
     """Whether the landmark is the whole match."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     pattern: bytes
     max_bytes: int
     literal: bytes | None = None

@@ -126,8 +126,12 @@ def refuse_config(config: JsonObject, description: Description, *, is_vetted: bo
     schema = description.config_schema
     if not config and takes_an_empty_config(schema):
         return
+    from ao_protocol.contracts.validation import Validator
+
     try:
-        problems = _problems_under_vetted(schema, config) if is_vetted else validate(config, schema)
+        problems = (
+            list(islice(Validator(schema).problems(config), MAX_PROBLEMS)) if is_vetted else validate(config, schema)
+        )
     except InvalidSchema as error:
         raise ConfigSchemaNotAcceptable(
             f"the config_schema of {description.executor.name} is not acceptable: {error}; "
@@ -135,12 +139,6 @@ def refuse_config(config: JsonObject, description: Description, *, is_vetted: bo
         ) from error
     if problems:
         raise _config_refused(problems, description)
-
-
-def _problems_under_vetted(schema: JsonObject, config: JsonObject) -> list[Problem]:
-    from ao_protocol.contracts.validation import Validator
-
-    return list(islice(Validator(schema).problems(config), MAX_PROBLEMS))
 
 
 def _config_refused(problems: Sequence[Problem], description: Description) -> InvocationRefused:

@@ -1,6 +1,7 @@
 """Find executors by name or path, and query them with `describe` and `check` (SPEC 7)."""
 
 import asyncio
+import difflib
 import os
 import re
 import shlex
@@ -8,9 +9,8 @@ import signal
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ao_lifeline.lifelines import Lifelines
 from ao_protocol.documents import Description, InvalidDescription, parse_description
@@ -24,8 +24,7 @@ BRIDGE: Final = "http"
 """`ao-http-exec` runs executors for a runner of the older HTTP contract; it is not an executor of this protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class Executor:
+class Executor(NamedTuple):
     """An executable that performs runs, and its name."""
 
     name: str
@@ -53,10 +52,8 @@ class ExecutorNotFound(RunnerError):
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Return ` Did you mean …?` if a known name is similar to a name, else an empty string."""
-    from difflib import get_close_matches
-
     meant = USUAL_EXECUTORS.get(name.lower())
-    close = [meant] if meant in known else get_close_matches(name, known, n=1)
+    close = [meant] if meant in known else difflib.get_close_matches(name, known, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -137,8 +134,7 @@ CHECK_SECONDS: Final = 30.0
 MAX_OUTPUT_BYTES: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutput:
+class CommandOutput(NamedTuple):
     """The output and exit of a short command; `exit_code` is None if it timed out."""
 
     stdout: bytes

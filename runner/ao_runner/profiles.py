@@ -1,12 +1,12 @@
 """Profiles: how the host of a runner runs an executor, and how to find their files."""
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -275,8 +275,7 @@ FOLDER_VARIABLE: Final = "AO_PROFILES"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundProfile:
+class FoundProfile(NamedTuple):
     """The file of a profile; if the profile is invalid, the file and the problem."""
 
     name: str
@@ -429,9 +428,7 @@ def _unknown(name: str, where: tuple[str, ...], fields: Sequence[str]) -> str:
     elsewhere = [
         ".".join((*part, name)) for part, model in PARTS.items() if part != where and name in _fields_of(model)
     ]
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, fields, n=1)
+    close = difflib.get_close_matches(name, fields, n=1)
     meant = f"did you mean {(elsewhere or close)[0]!r}?" if elsewhere or close else f"expected {', '.join(fields)}"
     return f"unknown field; {meant}"
 

@@ -1,12 +1,13 @@
 """The checks of schemas and of values. Their modules are imported at the first check: few runs have a schema."""
 
+import json
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from ao_protocol.contracts.problems import Problem
+from ao_protocol.contracts.problems import Problem, is_interoperable
 
 MAX_PROBLEMS: Final = 50
 
@@ -49,9 +50,12 @@ def check_schema(schema: object) -> None:
         InvalidSchema: The schema is not acceptable. `problems` lists the problems of the first failed check, at most
             50.
     """
-    from ao_protocol.contracts.vetting import vet
+    from ao_protocol.contracts.vetting import MAX_SCHEMA_DEPTH, vetted_document, vetted_text
 
-    vet(schema)
+    if isinstance(schema, dict) and is_interoperable(schema, MAX_SCHEMA_DEPTH):
+        vetted_text(json.dumps(schema))
+    else:
+        vetted_document(schema)
 
 
 def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:

@@ -53,14 +53,6 @@ _LATER_KEYWORDS: Final = frozenset(
 """Keywords that refuse values in later drafts and that Draft-7 silently ignores."""
 
 
-def vet(schema: object) -> None:
-    """Do what `check_schema` does."""
-    if isinstance(schema, dict) and is_interoperable(schema, MAX_SCHEMA_DEPTH):
-        vetted_text(json.dumps(schema))
-    else:
-        vetted_document(schema)
-
-
 @lru_cache(maxsize=MAX_VETTED_SCHEMAS)
 def vetted_text(text: str) -> dict[str, Any]:
     """Return `vetted_document` of a schema as JSON, the same object for the same text; nobody changes it."""

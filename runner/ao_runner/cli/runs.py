@@ -396,7 +396,7 @@ def _live_document(live: Live, owners: dict[str, Owner]) -> dict[str, object]:
         "running": live.running,
         "queued": live.queued,
         "ended_in_the_last_minute": live.ended_lately,
-        "workers": [{"worker": name, **asdict(owner)} for name, owner in owners.items() if owner.serves],
+        "workers": [{"worker": name, **owner._asdict()} for name, owner in owners.items() if owner.serves],
         "runs": [_live_run(run, owners.get(run.owner)) for run in live.runs],
     }
 

@@ -6,9 +6,8 @@ decoded that change a row.
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import REQUEST_EVENTS, Failure, Terminal, UsageFigures
@@ -51,8 +50,7 @@ def project(store: Store, run_id: str, changing: Sequence[JsonObject]) -> None:
         store.runs.record_usage(run_id, UsageFigures.model_validate(usage))
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """What the end of a run has brought about, for those who have to be told."""
 
     is_awaited: bool

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ao_protocol.contracts.contract import OutputContract
 from ao_protocol.documents import ATTACHMENTS_FEATURE, INPUT_FEATURE, Description, Limits
@@ -50,22 +50,20 @@ class GracePeriods:
     kill_seconds: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(NamedTuple):
     """A model simulator that replaces the model, and the folder that replaces the user's home."""
 
     url: str
     home: Path
-    base_urls: Mapping[str, str] = field(default_factory=dict)
+    base_urls: Mapping[str, str] = {}
     """The address for each kind of API in the form its clients expect; `url` is the default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(NamedTuple):
     """What a service of the host gives a run: values of `${runner.…}`, and those of them that are secret."""
 
-    values: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = {}
+    secrets: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +117,7 @@ class RunRequest:
         return self.simulation is None and self.profile is not None and self.profile.lifecycle == "persistent"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyRun:
+class ReadyRun(NamedTuple):
     """A run that passed all checks, and what its executor is given."""
 
     request: RunRequest
@@ -271,8 +268,7 @@ class CannotStart(Exception):
         self.failure = failure
 
 
-@dataclass(frozen=True, slots=True)
-class WorkFolder:
+class WorkFolder(NamedTuple):
     """The folder that a run works in, or why there is none. `learn_secrets` is given the redactor of the run."""
 
     path: str
@@ -384,7 +380,7 @@ def confined(
     program = shutil.which(prefix[0], path=search_path(environment, project_dir))
     if program is None:
         raise SandboxNotThere(profile.name, prefix[0])
-    return replace(executor, prefix=(program, *prefix[1:]))
+    return executor._replace(prefix=(program, *prefix[1:]))
 
 
 def secrets_of(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -130,8 +130,7 @@ class Reception:
     """The executors that are known, by profile: a batch looks for each one once."""
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedRun:
+class AcceptedRun(NamedTuple):
     """A checked run: what is stored, and performed here or by a worker."""
 
     session: Session

@@ -15,9 +15,8 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ao_runner.home import is_locked, private_folder
 from ao_runner.store.store_errors import StoreUnusable
@@ -28,8 +27,7 @@ FOLDER_NAME: Final = "owners"
 EVERY_PROFILE: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """A process that performs runs. `serves` lists the profiles whose runs it claims from the queue."""
 
     pid: int

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from pydantic import JsonValue
 
@@ -144,8 +144,7 @@ class RunRecord:
     """What the run changed in its workspace, and where it is, as in the event `_ao/workspace` but without diffs."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
+class StoredEvent(NamedTuple):
     """An event as it was relayed."""
 
     position: int

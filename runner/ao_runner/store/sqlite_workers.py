@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -116,7 +116,7 @@ class SqliteWorkers(WorkerTable):
         here, rows = living_owners(self._db.home), self._rows_of_workers("lease_until = 0")
         for name in rows.keys() & here.keys():
             row = rows[name]
-            here[name] = replace(here[name], drains=row.drains, slots=row.slots, outbox_seconds=row.outbox_seconds)
+            here[name] = here[name]._replace(drains=row.drains, slots=row.slots, outbox_seconds=row.outbox_seconds)
         return {**here, **self._remote_owners()}
 
     def _remote_owners(self) -> dict[str, Owner]:

@@ -44,9 +44,8 @@ class LatePart(Generic[SomePart]):
         self._attribute = attribute
 
     def __get__(self, store: "Store", _: type) -> SomePart:
-        kind = getattr(import_module(f"ao_runner.store.{self._module}"), self._name)
-        part: SomePart = kind(store, *(getattr(store, need) for need in self._needs))
-        return store.__dict__.setdefault(self._attribute, part)  # type: ignore[no-any-return]
+        kind: type[SomePart] = getattr(import_module(f"ao_runner.store.{self._module}"), self._name)
+        return store.__dict__.setdefault(self._attribute, kind(store, *(getattr(store, need) for need in self._needs)))  # type: ignore[no-any-return]
 
 
 class Store(Engine):
