@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ao_protocol.contracts.contract import OutputContract
-from ao_protocol.documents import ATTACHMENTS_FEATURE, INPUT_FEATURE, Description, Limits
+from ao_protocol.documents import ATTACHMENTS_FEATURE, INPUT_FEATURE, Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure
 from ao_protocol.inputs import text_for_agent
@@ -145,14 +145,14 @@ def invocation_of(request: RunRequest, session: Session, version: str, *, has_in
         has_inputs: Whether every request to a person will be answered.
     """
     run = request.run
-    limits = Limits(
-        timeout_seconds=request.timeout_seconds,
-        max_turns=request.max_turns,
-        max_cost_usd=request.max_cost_usd,
-        max_event_bytes=request.max_event_bytes,
-        heartbeat_interval_seconds=request.heartbeat_seconds,
-        cancel_grace_seconds=request.grace_periods.terminate_seconds,
-    )
+    limits = {
+        "timeout_seconds": request.timeout_seconds,
+        "max_turns": request.max_turns,
+        "max_cost_usd": request.max_cost_usd,
+        "max_event_bytes": request.max_event_bytes,
+        "heartbeat_interval_seconds": request.heartbeat_seconds,
+        "cancel_grace_seconds": request.grace_periods.terminate_seconds,
+    }
     document: JsonObject = {
         "schema_version": version,
         "mode": run.mode,
@@ -163,7 +163,7 @@ def invocation_of(request: RunRequest, session: Session, version: str, *, has_in
         "agent_blueprint": {name: value for name, value in session.blueprint.items() if value is not None},
         "project_dir": session.project_dir,
         "executor_config": session.executor_config,
-        "limits": limits.model_dump(exclude_none=True),
+        "limits": {name: limit for name, limit in limits.items() if limit is not None},
         "control": control_of(request, has_inputs=has_inputs),
         "metadata": request.metadata,
         **_contract_fields(run),

@@ -86,6 +86,7 @@ LATER = {
     "ao_runner.cli.message_tail",
     "ao_runner.cli.progress_lines",
     "ao_runner.processes.calls",
+    "ao_runner.runs.asked_in_json",
     "ao_runner.runs.attaching",
     "ao_runner.runs.contract_loop",
     "ao_runner.runs.lost_runs",
