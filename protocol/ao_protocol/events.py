@@ -13,7 +13,6 @@ from ao_protocol.field_rules import OF_A_FAILURE, OF_A_REQUEST, OF_A_RESULT
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.json_words import shown
 from ao_protocol.message_content import ContentBlock
-from ao_protocol.published import validator_for
 from ao_protocol.wire import (
     Count,
     ExecutorIdentity,
@@ -342,6 +341,8 @@ BODIES: Final[dict[str, type[StandardBody]]] = {
     body.model_fields["event_type"].default: body for body in get_args(StandardBody)
 }
 """The standard bodies by their `event_type`."""
+REQUEST_EVENTS: Final = frozenset({"input_requested", "input_resolved"})
+"""Event types that open or close a request to a person."""
 
 
 class Envelope(WireModel):
@@ -438,6 +439,8 @@ def check_event(document: dict[str, JsonValue]) -> None:
 
 @cache
 def _validator_of(kind: str) -> "Validator":
+    from ao_protocol.published import validator_for  # an executor that only writes events needs none
+
     return validator_for("event", part=kind)
 
 

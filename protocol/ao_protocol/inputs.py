@@ -101,7 +101,7 @@ def check_against(schema: JsonObject | None, parameters: JsonObject) -> None:
         ParametersInvalid: The parameters do not fit; `problems` lists the problems.
         InvalidSchema: The schema is not acceptable.
     """
-    from ao_protocol.contracts.validation import validate
+    from ao_protocol.contracts.checks import validate
 
     if schema is None or schema is PROMPT_SCHEMA:
         prompt = parameters.get("prompt")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from ao_protocol.errors import REFUSALS, RETRYABLE
-from ao_protocol.events import BODIES
+from ao_protocol.events import BODIES, REQUEST_EVENTS
 from ao_protocol.json_words import shown
 from ao_protocol.wire import JsonObject
 
@@ -118,8 +118,6 @@ TRANSITIONS: Final[dict[Phase, dict[str, Phase]]] = {
     },
     Phase.ENDED: {},
 }
-REQUEST_EVENTS: Final = frozenset({"input_requested", "input_resolved"})
-"""Event types that open or close a request to a person."""
 CALL_EVENTS: Final = frozenset({"tool_started", "tool_finished"}) | REQUEST_EVENTS
 """Event types that open or close a tool call or a request."""
 _PAIRED: Final = CALL_EVENTS | {"result", "failure"}

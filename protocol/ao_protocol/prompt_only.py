@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ao_protocol.framing import is_identifier
-from ao_protocol.published import validator_for
 
 _CONTRACT: Final = ("output_schema", "output_schema_source", "output_schema_options")
 _DEMANDS: Final = (
@@ -54,8 +53,11 @@ def asks_a_prompt_alone(document: Mapping[str, Any]) -> bool:
     names = (document.get(name) for name in ("run_id", "session_id", "executor_session_id"))
     if not all(name is None or is_identifier(name) for name in names):
         return False
-    if not _is_simple(document) and not validator_for("invocation").is_valid(document):
-        return False
+    if not _is_simple(document):
+        from ao_protocol.published import validator_for
+
+        if not validator_for("invocation").is_valid(document):
+            return False
     # 8192.0 is a valid integer, which the models convert to 8192.
     return not isinstance((document.get("limits") or {}).get("max_event_bytes"), float)
 

@@ -10,13 +10,11 @@ import json
 import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.published import load_schema
 
 MASK: Final = "***"
 SHORTEST_SECRET: Final = 8
@@ -219,6 +217,8 @@ def protocol_words() -> frozenset[str]:
 
     They are never removed as secrets, because the line would no longer be an event.
     """
+    from ao_protocol.published import load_schema  # few runs have secrets
+
     words = {*map(str, ErrorType), *_STOP_REASONS}
     waiting: list[Any] = [load_schema("event"), load_schema("error")]
     while waiting:
@@ -234,12 +234,13 @@ def protocol_words() -> frozenset[str]:
 
 @cache
 def _time_pattern() -> re.Pattern[str]:
+    from ao_protocol.published import load_schema
+
     events: Any = load_schema("event")["$defs"]
     return re.compile(events["vendor_event"]["properties"]["timestamp"]["pattern"])
 
 
-@dataclass(frozen=True, slots=True)
-class SecretForm:
+class SecretForm(NamedTuple):
     """One way to find a secret in bytes."""
 
     pattern: bytes
@@ -251,8 +252,7 @@ class SecretForm:
     """Whether the landmark is the whole match."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     pattern: bytes
     max_bytes: int
     literal: bytes | None = None

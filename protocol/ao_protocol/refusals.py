@@ -26,9 +26,8 @@ from ao_protocol.contracts import (
     validate,
     with_strategy,
 )
+from ao_protocol.contracts.checks import MAX_PROBLEMS
 from ao_protocol.contracts.contract import USUAL
-from ao_protocol.contracts.validation import Validator
-from ao_protocol.contracts.vetting import MAX_PROBLEMS
 from ao_protocol.documents import (
     ATTACHMENTS_FEATURE,
     INPUT_FEATURE,
@@ -127,6 +126,8 @@ def refuse_config(config: JsonObject, description: Description, *, is_vetted: bo
     schema = description.config_schema
     if not config and takes_an_empty_config(schema):
         return
+    from ao_protocol.contracts.validation import Validator
+
     try:
         problems = (
             list(islice(Validator(schema).problems(config), MAX_PROBLEMS)) if is_vetted else validate(config, schema)

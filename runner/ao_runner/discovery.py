@@ -9,9 +9,8 @@ import signal
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ao_lifeline.lifelines import Lifelines
 from ao_protocol.documents import Description, InvalidDescription, parse_description
@@ -25,8 +24,7 @@ BRIDGE: Final = "http"
 """`ao-http-exec` runs executors for a runner of the older HTTP contract; it is not an executor of this protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class Executor:
+class Executor(NamedTuple):
     """An executable that performs runs, and its name."""
 
     name: str
@@ -73,17 +71,26 @@ def locate_executor(name_or_path: str, folders: Sequence[Path] | None = None) ->
             told = f"{name_or_path} is not an executable file; check the path and its permissions (chmod +x)"
             raise ExecutorNotFound(told)
         return Executor(_name_of(path), path)
-    available = list_executors(folders)
     whole_name = EXECUTABLE_NAME.fullmatch(name_or_path)
-    name = whole_name["name"] if whole_name and name_or_path not in available else name_or_path
-    if name not in available:
-        raise ExecutorNotFound(
-            f"no executor is called {name_or_path!r}; available: {', '.join(available) or 'none'}."
-            f"{did_you_mean(name_or_path, [*available])} "
-            f"Put ao-{name_or_path}-exec on PATH, or give a path that contains a slash",
-            [*available],
-        )
-    return available[name]
+    for name in (name_or_path, whole_name["name"]) if whole_name else (name_or_path,):
+        if (found := _executor_called(name, folders)) is not None:
+            return found
+    available = [*list_executors(folders)]
+    raise ExecutorNotFound(
+        f"no executor is called {name_or_path!r}; available: {', '.join(available) or 'none'}."
+        f"{did_you_mean(name_or_path, available)} "
+        f"Put ao-{name_or_path}-exec on PATH, or give a path that contains a slash",
+        available,
+    )
+
+
+def _executor_called(name: str, folders: Sequence[Path] | None) -> Executor | None:
+    """Return the first executor with a name. Its folders are not listed, since those of PATH are large."""
+    file_name = f"ao-{name}-exec"
+    if name == BRIDGE or not EXECUTABLE_NAME.fullmatch(file_name):
+        return None
+    paths = (folder / file_name for folder in (search_folders() if folders is None else folders))
+    return next((Executor(name, path) for path in paths if _is_executable(path)), None)
 
 
 def expanded(path: str) -> Path:
@@ -106,10 +113,10 @@ def list_executors(folders: Sequence[Path] | None = None) -> dict[str, Executor]
     return dict(sorted(found.items()))
 
 
-def search_folders() -> list[Path]:
-    """Return the folders to search for executors: that of this installation's scripts, then PATH."""
-    along_path = map(Path, search_path(os.environ).split(os.pathsep))
-    return list(dict.fromkeys([Path(sysconfig.get_path("scripts")), *along_path]))
+def search_folders() -> Iterator[Path]:
+    """Yield the folders to search for executors: that of this installation's scripts, then PATH."""
+    yield Path(sysconfig.get_path("scripts"))
+    yield from map(Path, search_path(os.environ).split(os.pathsep))
 
 
 def _name_of(path: Path) -> str:
@@ -127,8 +134,7 @@ CHECK_SECONDS: Final = 30.0
 MAX_OUTPUT_BYTES: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutput:
+class CommandOutput(NamedTuple):
     """The output and exit of a short command; `exit_code` is None if it timed out."""
 
     stdout: bytes

@@ -3,11 +3,10 @@
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -276,8 +275,7 @@ FOLDER_VARIABLE: Final = "AO_PROFILES"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundProfile:
+class FoundProfile(NamedTuple):
     """The file of a profile; if the profile is invalid, the file and the problem."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from ao_protocol.events import Body, Envelope, Event, body_from_document, event_from_document
 from ao_protocol.framing import (
@@ -18,8 +18,7 @@ NOT_DESCRIBED: Final = "unknown"
 """The version of an executor that has not described itself, because the run ended before it was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunIdentity:
+class RunIdentity(NamedTuple):
     """The ids of a run and its executor."""
 
     run_id: str

@@ -10,7 +10,7 @@ from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.run_events import RunKey
 from ao_runner.store.ownership import MAX_LEASE_SECONDS, uptime_seconds
-from ao_runner.store.records import Offer
+from ao_runner.store.worker_table import Offer
 from ao_server.store_access import StoreAccess
 
 

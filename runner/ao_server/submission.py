@@ -12,11 +12,11 @@ from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import understand_blueprint
+from ao_runner.runs.asked_in_json import AskedInJson
 from ao_runner.runs.repetition import repetition_of
 from ao_runner.runs.submission import (
     MAX_SHOWN_CHARACTERS,
     AcceptedRun,
-    AskedInJson,
     NewRun,
     Reception,
     accept,

@@ -32,7 +32,8 @@ from ao_runner.run_events import RunKey
 from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Offer, Run, Session, timestamp
+from ao_runner.store.records import Run, Session, timestamp
+from ao_runner.store.worker_table import Offer
 from tests.postgres_server import PostgresServer
 
 PROCESSES: Final = (1, 2, 4, 8)

@@ -30,7 +30,7 @@ import httpx
 
 from ao_runner.coordinators.http.leased import LeasedCoordinator
 from ao_runner.coordinators.port import Assignment, EventBatch
-from ao_runner.store.records import Offer
+from ao_runner.store.worker_table import Offer
 from tests.postgres_server import PostgresServer
 
 WORKERS: Final = 20

@@ -25,8 +25,9 @@ import psycopg
 
 from ao_runner.runs.submission import new_run_id, new_session_id
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Offer, Run, RunRecord, Session, timestamp
+from ao_runner.store.records import Run, RunRecord, Session, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.worker_table import Offer
 from tests.benchmarks.working import SHELL, working
 from tests.postgres_server import PostgresServer
 from tests.process.runner.coordinators.lines import result, said

@@ -26,15 +26,17 @@ from typing import Any, Final
 
 _IMPORTED: Final = {
     "ao_runner.cli": (
+        "ao_protocol",
+        "ao_protocol.contracts",
         "ao_runner.cli",
         "ao_runner.runs",
         "ao_runner.store",
         "ao_runner.blueprints",
         "ao_runner.processes",
     ),
-    "ao_executors.acp.acp_executors": ("ao_executors.acp",),
-    "ao_executors.claude_code.claude_executor": ("ao_executors.claude_code",),
-    "ao_executors.codex.codex_executor": ("ao_executors.codex",),
+    "ao_executors.acp.acp_executors": ("ao_executors.acp", "ao_protocol.contracts"),
+    "ao_executors.claude_code.claude_executor": ("ao_executors.claude_code", "ao_protocol.contracts"),
+    "ao_executors.codex.codex_executor": ("ao_executors.codex", "ao_protocol.contracts"),
 }
 """By the module of a program: the packages whose modules it imports late."""
 _MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024

@@ -16,7 +16,7 @@ from ao_executors.core.conversation import occupy
 from ao_executors.core.executor import input_required, refused
 from ao_executors.core.inputs import denial_of
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
-from ao_protocol.contracts.validation import validate
+from ao_protocol.contracts.checks import validate
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
     Result,

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ao_protocol.contracts.checks import InvalidSchema, check_schema, validate
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,
     Ambiguity,
@@ -27,8 +28,6 @@ from ao_protocol.contracts.contract import (
     with_strategy,
 )
 from ao_protocol.contracts.problems import Problem
-from ao_protocol.contracts.validation import Validator, is_valid, validate, validator_for
-from ao_protocol.contracts.vetting import InvalidSchema, check_schema
 
 if TYPE_CHECKING:
     from ao_protocol.contracts.enforcement import (
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
         summary_of,
         validation_feedback,
     )
+    from ao_protocol.contracts.validation import Validator, is_valid, validator_for
 
 __all__ = [
     "Accepted",
@@ -93,7 +93,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Return a name of `enforcement`, which is imported at its first use: a run is started without it."""
+    """Return a name of `enforcement` or `validation`, imported at its first use: a run is started without them."""
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.enforcement"), name)
+    home = "validation" if name in {"Validator", "is_valid", "validator_for"} else "enforcement"
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from ao_protocol.contracts.checks import check_schema
 from ao_protocol.contracts.problems import Problem, canonical_json
-from ao_protocol.contracts.vetting import check_schema, vetted_document
 from ao_protocol.documents import Blueprint, Invocation
 from ao_protocol.errors import ErrorType
 from ao_protocol.json_path import below
@@ -227,15 +227,13 @@ class SchemaSource(StrEnum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class JsonFormat:
+class JsonFormat(NamedTuple):
     """An answer that is JSON and validates against `schema`."""
 
     schema: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentResponseFormat:
+class AgentResponseFormat(NamedTuple):
     """An answer that is an agent's response, written in `form` (SPEC 9.8). `result_data` is its model as JSON."""
 
     form: ResponseForm
@@ -294,8 +292,7 @@ class ContractOverridden(ValueError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """What designer and caller demand of the answer of a run. Schemas are as written; None means no demand."""
 
     authoritative: OutputFormat | None = None
@@ -338,10 +335,10 @@ def demand_of(
     if schema is None:
         return demand
     if source == SchemaSource.BLUEPRINT and authoritative is None:
-        return replace(demand, authoritative=JsonFormat(schema))
+        return demand._replace(authoritative=JsonFormat(schema))
     if source == SchemaSource.DEFAULT and authoritative is None:
-        return replace(demand, default=schema)
-    return replace(demand, schema=schema, source=SchemaSource.NAMED if source == "named" else SchemaSource.INLINE)
+        return demand._replace(default=schema)
+    return demand._replace(schema=schema, source=SchemaSource.NAMED if source == "named" else SchemaSource.INLINE)
 
 
 def demand_in(invocation: Invocation) -> Demand:
@@ -462,8 +459,7 @@ A provider's client takes the schema as one argument of a program, which has at 
 _NOT_AT_THE_ROOT: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 
 
-@dataclass(frozen=True, slots=True)
-class NativeSchema:
+class NativeSchema(NamedTuple):
     """The schema for a provider. If it is wrapped, the answer is the only member of the provider's value."""
 
     document: dict[str, Any]
@@ -487,6 +483,8 @@ def native_schema(schema: Mapping[str, Any], member: str = "value") -> NativeSch
     Raises:
         InvalidSchema: The schema is not acceptable.
     """
+    from ao_protocol.contracts.vetting import vetted_document
+
     if schema.get("type") == "object" and _NOT_AT_THE_ROOT.isdisjoint(schema):
         return NativeSchema(vetted_document(schema), is_wrapped=False)
     inner = vetted_document(schema, f"/properties/{member}")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ao_protocol.contracts.checks import validate
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,
     Ambiguity,
@@ -27,7 +28,6 @@ from ao_protocol.contracts.contract import (
     native_schema,
 )
 from ao_protocol.contracts.problems import Problem
-from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
 from ao_protocol.json_path import ROOT
 from ao_protocol.json_words import shown

@@ -2,15 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
 from functools import cache, lru_cache
-from itertools import islice
 from typing import Any, Final
 
 from ao_protocol.contracts.explanation import explain
 from ao_protocol.contracts.problems import AS_A_STRING, Problem, interoperability_problems, is_interoperable
 from ao_protocol.contracts.verdicts import Engine, seconds_a_character
-from ao_protocol.contracts.vetting import MAX_PROBLEMS, Catalogue, costs_of, vetted_document, vetted_text
+from ao_protocol.contracts.vetting import Catalogue, costs_of, vetted_document, vetted_text
 from ao_protocol.framing import MAX_DEPTH, MAX_SAFE_INTEGER
 from ao_protocol.json_path import ROOT
 
@@ -70,31 +68,6 @@ class Validator:
 def _safe_or_text(digits: str) -> int | str:
     is_safe = len(digits) < len(str(MAX_SAFE_INTEGER)) or abs(int(digits[:20])) <= MAX_SAFE_INTEGER
     return int(digits) if is_safe else digits
-
-
-def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:
-    """Return the problems of a value under a JSON Schema Draft-7.
-
-    Args:
-        value: Any JSON value.
-        schema: A schema that `check_schema` accepts.
-
-    Returns:
-        The first 50 problems, each with a path such as `$.items[0].id`; empty if the value is valid.
-
-    Raises:
-        InvalidSchema: The schema is not acceptable.
-    """
-    return JUDGE.get()(value, schema)
-
-
-def judge_at_once(value: object, schema: Mapping[str, Any]) -> list[Problem]:
-    """Do what `validate` does outside of a process that serves others, for as long as it takes."""
-    return list(islice(validator_for(schema).problems(value), MAX_PROBLEMS))
-
-
-JUDGE: Final = ContextVar("ao_judge", default=judge_at_once)
-"""What `validate` does. A process that serves others replaces it around its calls, since it must not stand still."""
 
 
 def is_valid(value: object, schema: Mapping[str, Any]) -> bool:

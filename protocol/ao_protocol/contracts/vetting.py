@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
+from ao_protocol.contracts.checks import MAX_PROBLEMS, InvalidSchema
 from ao_protocol.contracts.explanation import explain
 from ao_protocol.contracts.problems import Problem, interoperability_problems, is_interoperable
 from ao_protocol.contracts.verdicts import (
@@ -32,7 +33,6 @@ from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT, path_to
 from ao_protocol.json_words import shown
 
-MAX_PROBLEMS: Final = 50
 MAX_VETTED_SCHEMAS: Final = 64
 MAX_SCHEMA_DEPTH: Final = MAX_DEPTH - 2
 """The maximum levels of a schema: it is inside the blueprint, which is inside the invocation."""
@@ -51,50 +51,6 @@ _LATER_KEYWORDS: Final = frozenset(
     | {"prefixItems", "unevaluatedItems", "unevaluatedProperties"}
 )
 """Keywords that refuse values in later drafts and that Draft-7 silently ignores."""
-
-
-@dataclass(eq=False)
-class InvalidSchema(ValueError):
-    """A schema that cannot be a contract: it is not a Draft-7 schema, or validation by it might not end.
-
-    `problems` lists the reasons, at least one. `path` and `message` are those of the first. The path is a place in the
-    schema, such as `$.properties.severity.type`.
-    """
-
-    problems: tuple[Problem, ...]
-
-    @property
-    def path(self) -> str:
-        """The path of the first problem."""
-        return self.problems[0].path
-
-    @property
-    def message(self) -> str:
-        """The message of the first problem."""
-        return self.problems[0].message
-
-    def __str__(self) -> str:
-        return "; ".join(map(str, self.problems))
-
-
-def check_schema(schema: object) -> None:
-    """Check that a schema is acceptable as a contract.
-
-    An acceptable schema is a JSON object that satisfies the Draft-7 metaschema, with at most 262,144 characters and 62
-    levels. Its references stay inside and come to an end, its patterns can be matched, and one value takes at most
-    20,000 checks. `$schema` is absent or that of Draft-7.
-
-    Args:
-        schema: Any value; a schema is an object.
-
-    Raises:
-        InvalidSchema: The schema is not acceptable. `problems` lists the problems of the first failed check, at most
-            50.
-    """
-    if isinstance(schema, dict) and is_interoperable(schema, MAX_SCHEMA_DEPTH):
-        vetted_text(json.dumps(schema))
-    else:
-        vetted_document(schema)
 
 
 @lru_cache(maxsize=MAX_VETTED_SCHEMAS)

@@ -219,8 +219,8 @@ def validity_under(schema: Mapping[str, Any] | None) -> Callable[[JsonValue], bo
     """Return the predicate of a schema. Without a schema all values are valid, under an unacceptable one no value."""
     if schema is None:
         return lambda _: True
+    from ao_protocol.contracts.checks import InvalidSchema
     from ao_protocol.contracts.validation import validator_for
-    from ao_protocol.contracts.vetting import InvalidSchema
 
     try:
         return validator_for(schema).is_valid

@@ -5,11 +5,11 @@ import math
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
@@ -56,8 +56,7 @@ class InvalidBlueprint(RunnerError):
         return "\n".join([f"{self.path} is not a valid blueprint:", *(f"  {problem}" for problem in self.problems)])
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedBlueprint:
+class LoadedBlueprint(NamedTuple):
     """A blueprint as it was written, with MCP servers in their usual form, and as it was parsed.
 
     `not_carried_over` are remarks on the fields of another tool's agent that a blueprint does not have.
@@ -165,7 +164,7 @@ def _one_of(agents: Mapping[str, ConvertedAgent], wanted: str | None, path: Path
 def _from_other_tool(path: Path, agent: ConvertedAgent) -> LoadedBlueprint:
     if (prompt := str(agent.blueprint.get("system_prompt"))).startswith("{file:"):
         raise InvalidBlueprint(path, [f"its prompt is {prompt}; write the text of that file in its place"])
-    return replace(understand_blueprint(path, agent.blueprint), not_carried_over=agent.remarks)
+    return understand_blueprint(path, agent.blueprint)._replace(not_carried_over=agent.remarks)
 
 
 def oddities(loaded: LoadedBlueprint) -> list[str]:

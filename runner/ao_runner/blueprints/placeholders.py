@@ -9,10 +9,10 @@ import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pydantic import JsonValue
 
@@ -58,18 +58,17 @@ _MAX_SHOWN_CHARACTERS: Final = 60
 Keys: TypeAlias = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Scopes:
+class Scopes(NamedTuple):
     """The values of placeholders, by scope and name.
 
     `env` contains only variables that the runner's host exposes to blueprints; `secrets` lists the variables whose
     values may only occur in `env` and `headers` of an MCP server. No other scope may contain a secret.
     """
 
-    runner: Mapping[str, str] = field(default_factory=dict)
-    params: Mapping[str, JsonValue] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
-    runtime: Mapping[str, str] = field(default_factory=dict)
+    runner: Mapping[str, str] = {}
+    params: Mapping[str, JsonValue] = {}
+    env: Mapping[str, str] = {}
+    runtime: Mapping[str, str] = {}
     secrets: Collection[str] = frozenset()
 
 

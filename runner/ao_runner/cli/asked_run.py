@@ -33,8 +33,9 @@ from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 from ao_runner.profiles import Profile, load_profile, with_whole_path
 from ao_runner.run_events import Relayed
+from ao_runner.runs.asked_in_json import AskedInJson
 from ao_runner.runs.run import profile_to_continue
-from ao_runner.runs.submission import DEFAULT_EXECUTORS, AskedInJson, NewRun, Reception, accept
+from ao_runner.runs.submission import DEFAULT_EXECUTORS, NewRun, Reception, accept
 from ao_runner.store.ownership import host_name
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import SessionBusy

@@ -35,11 +35,11 @@ from ao_runner.cli.printing import counted
 from ao_runner.discovery import Executor, did_you_mean
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile, load_profile, with_whole_path
+from ao_runner.runs.asked_in_json import AskedInJson
 from ao_runner.runs.attaching import problems_of_attachments, with_bytes
 from ao_runner.runs.submission import (
     DEFAULT_EXECUTORS,
     AcceptedRun,
-    AskedInJson,
     NewRun,
     RefusalReason,
     RunRefused,

@@ -29,7 +29,8 @@ from ao_runner.runs.batches import find_batch, results_of, worst_exit_code
 from ao_runner.runs.lost_runs import fail_lost_runs, opened_and_swept
 from ao_runner.runs.waiting import waiting_in_vain
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import RunFilter, RunStatus
+from ao_runner.store.records import RunStatus
+from ao_runner.store.run_filter import RunFilter
 from ao_runner.store.store import Store
 
 POLL_SECONDS: Final = 0.25

@@ -12,7 +12,7 @@ from ao_runner.cli.options import RunArguments, together
 from ao_runner.cli.printing import echo, shorten
 from ao_runner.errors import RunnerError
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.store.records import Run, RunFilter
+from ao_runner.store.records import Run
 from ao_runner.store.store import Store
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def conclude(given: RunArguments, terminal: Terminal, run: Run, store: Store) ->
 
 def _reasons_against(given: RunArguments, result: Result, run: Run, store: Store) -> "Iterator[Reason]":
     from ao_runner.runs.gate import Reason, reasons_in, verdict_of
+    from ao_runner.store.run_filter import RunFilter
 
     found = reasons_in(_events_of(run, store))
     children = RunFilter(statuses=("queued", "running"), equal={"parent_session_id": run.session_id})

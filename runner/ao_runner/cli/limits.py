@@ -9,8 +9,8 @@ from ao_protocol.written import check_name
 from ao_runner.cli.options import complete_profile, examples, json_option, store_options, together
 from ao_runner.cli.printing import print_document, print_table, show_success
 from ao_runner.errors import RunnerError
+from ao_runner.store.limit_table import RunLimit
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import RunLimit
 
 Kind = Literal["agent", "profile"]
 

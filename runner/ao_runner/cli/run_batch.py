@@ -101,7 +101,7 @@ class _Batch(NeverFull):
         run = replace(accepted.run, status="running", started_at=timestamp())
         profile = self.file.profile(run.profile or "")
         options: dict[str, Any] = {"simulation": self.simulation, "verify_results": given["verify_results"]}
-        request = request_here(replace(accepted, run=run), profile, store, given["home"], **options)
+        request = request_here(accepted._replace(run=run), profile, store, given["home"], **options)
         new_session = accepted.session if accepted.is_new_session else None
         journal = StoredJournal(store, run, self, self.owner, new_session, paused_profiles(run, profile))
         terminal = await perform_run(request, journal, stops, launcher)

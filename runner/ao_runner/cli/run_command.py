@@ -41,7 +41,7 @@ from ao_runner.cli.options import (
     verify_option,
 )
 from ao_runner.cli.printing import echo
-from ao_runner.cli.run_progress import follow_run, show_terminal
+from ao_runner.cli.run_progress import follow_run
 from ao_runner.cli.unread_run import UnreadRun
 from ao_runner.discovery import locate_executor
 from ao_runner.errors import RunnerError
@@ -223,6 +223,8 @@ def perform_here(
         journal = StoredJournal(store, run, shown, owner, new_session, paused_profiles(run, profile))
         terminal = asyncio.run(_perform_and_hear(request, journal, stops, home, containment, unread))
     if style == "people":
+        from ao_runner.cli.progress_lines import show_terminal
+
         show_terminal(terminal, run, store, began_at)
     if simulator is not None and simulator.report:
         echo("! the model received requests that its script does not expect:", fg="yellow", err=True)

@@ -48,17 +48,9 @@ from ao_runner.runs.waiting import WaitReason, reasons_to_wait, waiting_in_vain
 from ao_runner.store.brief_fields import begin_of, brief
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
-from ao_runner.store.records import (
-    LAST,
-    OPEN_STATUSES,
-    Live,
-    LiveRun,
-    Run,
-    RunFilter,
-    RunState,
-    RunStatus,
-    seconds_since,
-)
+from ao_runner.store.records import LAST, OPEN_STATUSES, Run, RunState, RunStatus, seconds_since
+from ao_runner.store.run_figures import Live, LiveRun
+from ao_runner.store.run_filter import RunFilter
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import BATCH, BatchUnknown, RowDamaged, SessionUnknown
 
@@ -404,7 +396,7 @@ def _live_document(live: Live, owners: dict[str, Owner]) -> dict[str, object]:
         "running": live.running,
         "queued": live.queued,
         "ended_in_the_last_minute": live.ended_lately,
-        "workers": [{"worker": name, **asdict(owner)} for name, owner in owners.items() if owner.serves],
+        "workers": [{"worker": name, **owner._asdict()} for name, owner in owners.items() if owner.serves],
         "runs": [_live_run(run, owners.get(run.owner)) for run in live.runs],
     }
 

@@ -44,7 +44,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import Outcome, SchemaNotFound, SchemaRegistry
 from ao_runner.named_schemas.vetting import remarks_on
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import NamedSchema
+from ao_runner.store.schema_table import NamedSchema
 
 STDIN: Final = "-"
 _BEGINS_AS_JSON: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*["}]')

@@ -35,7 +35,7 @@ from ao_runner.cli.printing import (
     shorten,
     show_newest,
 )
-from ao_runner.cli.run_progress import show_failure, show_result
+from ao_runner.cli.progress_lines import show_failure, show_result
 from ao_runner.cli.runs import prompt_of
 from ao_runner.cli.stored_events import stored_events
 from ao_runner.cli.told_events import ToldEvents
@@ -45,8 +45,9 @@ from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.runs.lost_runs import opened_and_swept
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.brief_fields import brief, without_data
+from ao_runner.store.deletions import DeletableSession
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import DeletableSession, Run, Session
+from ao_runner.store.records import Run, Session
 from ao_runner.store.store_errors import RowDamaged
 
 
@@ -106,7 +107,7 @@ def delete(session_ids: tuple[str, ...], dry_run: bool, as_json: bool, place: St
     """
     with opened_and_swept(place) as store:
         resolved = [store.sessions.resolve(wanted)[0] for wanted in session_ids]
-        deleted = store.sessions.delete(resolved, dry_run=dry_run)
+        deleted = store.deletions.delete(resolved, dry_run=dry_run)
     _conclude(place.home, deleted, dry_run=dry_run, as_json=as_json)
 
 
@@ -123,7 +124,7 @@ def prune(older_than: float, dry_run: bool, as_json: bool, place: StorePlace) ->
     Sessions with a queued or running run stay.
     """
     with opened_and_swept(place) as store:
-        deleted = store.sessions.prune(store.now() - timedelta(seconds=older_than), dry_run=dry_run)
+        deleted = store.deletions.prune(store.now() - timedelta(seconds=older_than), dry_run=dry_run)
     _conclude(place.home, deleted, dry_run=dry_run, as_json=as_json)
 
 

@@ -46,7 +46,8 @@ from ao_runner.cli.options import (
     timeout_option,
 )
 from ao_runner.cli.printing import counted, echo, print_document
-from ao_runner.cli.run_progress import follow_run, show_terminal
+from ao_runner.cli.progress_lines import show_terminal
+from ao_runner.cli.run_progress import follow_run
 from ao_runner.cli.stored_events import stored_events
 from ao_runner.durations import WITH_UNITS
 from ao_runner.errors import EXIT_INTERRUPTED

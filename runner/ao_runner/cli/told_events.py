@@ -9,7 +9,7 @@ from typing import Final
 from ao_protocol.events import Body, Event, Failure, Message, MessageDelta, Result, RunStarted
 from ao_protocol.message_content import reasoning_of, text_of
 from ao_runner.cli.printing import plain_text, shorten
-from ao_runner.cli.run_progress import Narrator, ProgressLine, describe_result, lines_of, lines_of_failure
+from ao_runner.cli.progress_lines import Narrator, ProgressLine, describe_result, lines_of, lines_of_failure
 from ao_runner.runs.narration import event_for_people, is_result
 from ao_runner.store.records import Run, StoredEvent
 from ao_runner.store.store import Store

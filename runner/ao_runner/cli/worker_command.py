@@ -43,7 +43,8 @@ from ao_runner.runs.run_request import StopRequests, bare_environment, on_signal
 from ao_runner.runs.submission import DEFAULT_EXECUTORS
 from ao_runner.store.opening import LOCAL, StorePlace
 from ao_runner.store.ownership import EVERY_PROFILE, REMOTE, host_name, own_runs
-from ao_runner.store.records import Offer, check_tag
+from ao_runner.store.records import check_tag
+from ao_runner.store.worker_table import Offer
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host, order_ahead
 from ao_runner.worker.claiming import raise_descriptor_limit

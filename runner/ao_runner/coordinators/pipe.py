@@ -57,8 +57,9 @@ from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, UnacceptableSchema, remarks_below
 from ao_runner.processes.output_reader import on_reader_gone
 from ao_runner.run_events import RunKey
+from ao_runner.runs.asked_in_json import AskedInJson
 from ao_runner.runs.outcome import failed
-from ao_runner.runs.submission import AskedInJson, NewRun, Reception, accept
+from ao_runner.runs.submission import NewRun, Reception, accept
 from ao_runner.store.records import RunRecord, timestamp
 
 CHUNK_BYTES: Final = 65536

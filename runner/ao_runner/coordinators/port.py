@@ -14,7 +14,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import EventBatch as EventBatch  # noqa: PLC0414  # a part of the port
 from ao_runner.run_events import RunKey
-from ao_runner.store.records import Fleet, Run, RunRecord, Session
+from ao_runner.store.records import Run, RunRecord, Session
+from ao_runner.store.worker_table import Fleet
 
 
 @dataclass(frozen=True, slots=True)

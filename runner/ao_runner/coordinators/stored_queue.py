@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Failure, Result, parse_event
-from ao_protocol.lifecycle import REQUEST_EVENTS
+from ao_protocol.events import REQUEST_EVENTS, Failure, Result, parse_event
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.group_commit import GroupCommit, unavailable
 from ao_runner.coordinators.inbox import AskedRequests, new_stops
@@ -32,9 +31,10 @@ from ao_runner.runs.projection import Ended, project_end, project_lines
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import LOOK_SECONDS, Wakeup
-from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunRecord, seconds_since, timestamp
+from ao_runner.store.records import RunRecord, seconds_since, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import BEHIND, NotHeld, RowDamaged, StoreUnreachable, StoreUnusable, StoreUnwritable
+from ao_runner.store.worker_table import ClaimedRun, Fleet, Offer
 
 LOOKS_PER_LEASE: Final = 3
 """How often a worker looks for the runs of dead workers, also without a free slot."""

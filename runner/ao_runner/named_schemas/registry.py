@@ -16,7 +16,8 @@ from ao_protocol.contracts.problems import canonical_json
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.vetting import vet
-from ao_runner.store.records import NamedSchema, timestamp
+from ao_runner.store.records import timestamp
+from ao_runner.store.schema_table import NamedSchema
 from ao_runner.store.store import Store
 
 MAX_NAME_CHARACTERS: Final = 100

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
+from ao_protocol.contracts.checks import MAX_PROBLEMS
 from ao_protocol.contracts.verdicts import DRAFT_7_FORMATS, FORMATS_KEYWORD
-from ao_protocol.contracts.vetting import MAX_PROBLEMS
 from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.json_path import ROOT, below, path_to
 from ao_protocol.wire import JsonObject

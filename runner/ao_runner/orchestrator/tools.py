@@ -27,7 +27,7 @@ from ao_runner.orchestrator.tool_results import (
     SessionStatus,
     output_schema,
 )
-from ao_runner.runs.submission import AskedInJson
+from ao_runner.runs.asked_in_json import AskedInJson
 
 MAX_PARAMETERS_CHARACTERS: Final = 100_000
 MAX_RESULT_CHARACTERS: Final = 50_000

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from ao_lifeline import removal
 from ao_lifeline.removal import TooManyEntries, remove_tree
@@ -39,8 +39,7 @@ FOLDER_NAME: Final = "belongings"
 MAX_PATH: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """A recorded process group: the process id and start time of its leader; `folder` is its TMPDIR."""
 
     leader: int
@@ -134,8 +133,7 @@ else:
         return text.rpartition(")")[2].split()
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """The contents of a note: a folder, a group, or both."""
 
     name: str
@@ -222,8 +220,7 @@ class ScratchNotMade(OSError):
     """No temporary folder could be created; `filename` is its parent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scratch:
+class Scratch(NamedTuple):
     """A temporary folder and the notes of its owner."""
 
     folder: Path
@@ -304,8 +301,7 @@ def _have_removed(folder: Path, conclude: Callable[[Sequence[str]], None]) -> No
     loop.add_reader(remover.exit_fd, hear_the_end)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftBehind:
+class LeftBehind(NamedTuple):
     """Process groups, by the ids of their leaders, and temporary folders of dead runners."""
 
     groups: tuple[int, ...] = ()

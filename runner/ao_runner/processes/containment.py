@@ -5,9 +5,8 @@ import os
 import resource
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import ao_lifeline
 from ao_lifeline.lifelines import Lifelines, Limit
@@ -36,8 +35,7 @@ _CPU_GRACE_SECONDS: Final = 5
 _OWNER: Final = "ao-"
 
 
-@dataclass(frozen=True, slots=True)
-class Containment:
+class Containment(NamedTuple):
     """The containment of a run's processes, with a description. `folder` is the cgroup that may be divided."""
 
     kind: Kind

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from ao_protocol.contracts import Problem, validator_for
+from ao_protocol.contracts import Problem
+from ao_protocol.contracts.checks import JUDGE, judge_at_once
 from ao_protocol.contracts.problems import canonical_json
-from ao_protocol.contracts.validation import JUDGE, judge_at_once
 from ao_protocol.json_path import ROOT
 from ao_runner.errors import RunnerError
 
@@ -37,6 +37,8 @@ def is_quick(value: object, schema: Mapping[str, Any]) -> bool:
         characters = len(json.dumps(value))
     except (RecursionError, TypeError, ValueError):
         return True  # it is refused before the schema is asked
+    from ao_protocol.contracts.validation import validator_for  # few runs have a schema
+
     return validator_for(schema).is_quick(characters)
 
 

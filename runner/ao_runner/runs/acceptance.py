@@ -8,8 +8,9 @@ decides who enforces the contract (SPEC 11.4).
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -66,8 +67,7 @@ def demand_on(run: Run, blueprint: Blueprint) -> Demand:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedRun:
+class CheckedRun(NamedTuple):
     """A run that passed all checks without an executor.
 
     `document` is its invocation, `invocation` the same as the executor will read it.

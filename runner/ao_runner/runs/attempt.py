@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self
 
 from ao_lifeline.lifelines import THE_PROGRAM, WORKING_FOLDER, Lifelines, ProgramNotStarted
 from ao_protocol.documents import Description
@@ -77,8 +77,7 @@ class Journal(Sink, Protocol):
         """Close the run, whose terminal event was relayed, and return that event."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptContext:
+class AttemptContext(NamedTuple):
     """What is the same in every attempt of a run: the run, and the recipients of its events."""
 
     ready: ReadyRun
@@ -187,7 +186,7 @@ class _Attempt:
             # Limits are only applied to processes on a lifeline.
             return self.settle(with_limit_named(settled, request.profile) if launched.child.is_tied else settled)
 
-        identity = replace(self.context.identity, run_id=str(self.invocation["run_id"]))
+        identity = self.context.identity._replace(run_id=str(self.invocation["run_id"]))
         version, seconds = str(self.invocation["schema_version"]), self.limits.get("timeout_seconds")
         return Supervision(
             child=launched.child,
@@ -212,7 +211,7 @@ class _Attempt:
 
         request, redactor = self.context.ready.request, self.context.ready.redactor
         last_words = supervision.stderr.text(redactor.data, redactor.longest_bytes)
-        ending = replace(supervision.ending(last_words), limit_seconds=request.timeout_seconds)
+        ending = supervision.ending(last_words)._replace(limit_seconds=request.timeout_seconds)
         conversation = supervision.conversation
         if conversation.said is None:
             self.sink.relay(list(conversation.conclude(ended_without_terminal(ending))))

@@ -7,8 +7,7 @@ an answer unless there is one, and returns the one that counts.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from ao_protocol.wire import JsonObject
 
@@ -21,8 +20,7 @@ PARKED: Final[JsonObject] = {"park": True}
 CANCEL_REASON: Final = "nobody answered in time"
 
 
-@dataclass(frozen=True, slots=True)
-class InputPolicy:
+class InputPolicy(NamedTuple):
     """How long a run waits for an answer, and what happens then.
 
     Args:

@@ -7,9 +7,8 @@ If a limit of the profile explains a failure, the error message names the limit.
 import errno
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, Literal, assert_never
+from typing import Final, Literal, NamedTuple, assert_never
 
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 from ao_protocol.events import ErrorInfo, Failure, InvalidEvent, Result, Terminal, parse_event
@@ -114,8 +113,7 @@ def not_started(path: str, error: OSError, doing: str = "", *, is_of_folder: boo
     return failed(error_type, reason, origin="environment", side_effects="none")
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessEnded:
+class ProcessEnded(NamedTuple):
     """A process that ended or was abandoned; `exit_code` is negative for a signal and None if abandoned."""
 
     exit_code: int | None

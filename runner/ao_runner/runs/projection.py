@@ -6,18 +6,16 @@ decoded that change a row.
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Failure, Terminal, UsageFigures
-from ao_protocol.lifecycle import REQUEST_EVENTS
+from ao_protocol.events import REQUEST_EVENTS, Failure, Terminal, UsageFigures
 from ao_protocol.raw_events import events_of_types
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.runs.submission import new_run_id, new_session_id
-from ao_runner.store.records import RunLimit, timestamp
+from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
 
 PROJECTED: Final = frozenset({"session_bound", "usage", *REQUEST_EVENTS})
@@ -52,8 +50,7 @@ def project(store: Store, run_id: str, changing: Sequence[JsonObject]) -> None:
         store.runs.record_usage(run_id, UsageFigures.model_validate(usage))
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """What the end of a run has brought about, for those who have to be told."""
 
     is_awaited: bool
@@ -83,6 +80,8 @@ def project_end(store: Store, run_id: str, terminal: Terminal, pausing: Collecti
     profile = store.runs.exactly(run_id).profile if pausing else None
     if profile is None or profile not in pausing:
         return Ended(is_awaited, None)
+    from ao_runner.store.limit_table import RunLimit
+
     store.limits.put(RunLimit("pause", profile, 0, reset))
     return Ended(is_awaited, f"profile {profile} is paused until {reset}: {terminal.error.type}")
 

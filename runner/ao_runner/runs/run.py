@@ -8,7 +8,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -158,7 +157,7 @@ async def _perform(
             request, partial(ready_run, checked, description, environment, redactor, is_turn=is_turn)
         )
         del checked  # a run may last for hours, and its parsed invocation takes 4 KB
-        identity = replace(identity, executor=description.executor)
+        identity = identity._replace(executor=description.executor)
         context, contract = AttemptContext(ready, identity, journal, stops, launcher), ready.contract
         if contract is None or (keeps_itself(description, contract) and not request.verify_results):
             record = await context.perform(ready.invocation)
@@ -169,7 +168,7 @@ async def _perform(
             record = await perform(context, contract)
     except CannotStart as error:
         # No process was started, so the events name no executor version.
-        nameless = replace(identity, executor=ExecutorIdentity(name=request.executor.name, version=NOT_DESCRIBED))
+        nameless = identity._replace(executor=ExecutorIdentity(name=request.executor.name, version=NOT_DESCRIBED))
         journal.relay(list(new_conversation(request, nameless, redactor=redactor).conclude(error.failure)))
         record = RunRecord(argv=argv_of(request))
     return journal.end(record)

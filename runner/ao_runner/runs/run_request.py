@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ao_protocol.contracts.contract import OutputContract
-from ao_protocol.documents import ATTACHMENTS_FEATURE, INPUT_FEATURE, Description, Limits
+from ao_protocol.documents import ATTACHMENTS_FEATURE, INPUT_FEATURE, Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure
 from ao_protocol.inputs import text_for_agent
@@ -50,22 +50,20 @@ class GracePeriods:
     kill_seconds: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(NamedTuple):
     """A model simulator that replaces the model, and the folder that replaces the user's home."""
 
     url: str
     home: Path
-    base_urls: Mapping[str, str] = field(default_factory=dict)
+    base_urls: Mapping[str, str] = {}
     """The address for each kind of API in the form its clients expect; `url` is the default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(NamedTuple):
     """What a service of the host gives a run: values of `${runner.…}`, and those of them that are secret."""
 
-    values: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = {}
+    secrets: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +117,7 @@ class RunRequest:
         return self.simulation is None and self.profile is not None and self.profile.lifecycle == "persistent"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyRun:
+class ReadyRun(NamedTuple):
     """A run that passed all checks, and what its executor is given."""
 
     request: RunRequest
@@ -148,14 +145,14 @@ def invocation_of(request: RunRequest, session: Session, version: str, *, has_in
         has_inputs: Whether every request to a person will be answered.
     """
     run = request.run
-    limits = Limits(
-        timeout_seconds=request.timeout_seconds,
-        max_turns=request.max_turns,
-        max_cost_usd=request.max_cost_usd,
-        max_event_bytes=request.max_event_bytes,
-        heartbeat_interval_seconds=request.heartbeat_seconds,
-        cancel_grace_seconds=request.grace_periods.terminate_seconds,
-    )
+    limits = {
+        "timeout_seconds": request.timeout_seconds,
+        "max_turns": request.max_turns,
+        "max_cost_usd": request.max_cost_usd,
+        "max_event_bytes": request.max_event_bytes,
+        "heartbeat_interval_seconds": request.heartbeat_seconds,
+        "cancel_grace_seconds": request.grace_periods.terminate_seconds,
+    }
     document: JsonObject = {
         "schema_version": version,
         "mode": run.mode,
@@ -166,7 +163,7 @@ def invocation_of(request: RunRequest, session: Session, version: str, *, has_in
         "agent_blueprint": {name: value for name, value in session.blueprint.items() if value is not None},
         "project_dir": session.project_dir,
         "executor_config": session.executor_config,
-        "limits": limits.model_dump(exclude_none=True),
+        "limits": {name: limit for name, limit in limits.items() if limit is not None},
         "control": control_of(request, has_inputs=has_inputs),
         "metadata": request.metadata,
         **_contract_fields(run),
@@ -271,8 +268,7 @@ class CannotStart(Exception):
         self.failure = failure
 
 
-@dataclass(frozen=True, slots=True)
-class WorkFolder:
+class WorkFolder(NamedTuple):
     """The folder that a run works in, or why there is none. `learn_secrets` is given the redactor of the run."""
 
     path: str
@@ -384,7 +380,7 @@ def confined(
     program = shutil.which(prefix[0], path=search_path(environment, project_dir))
     if program is None:
         raise SandboxNotThere(profile.name, prefix[0])
-    return replace(executor, prefix=(program, *prefix[1:]))
+    return executor._replace(prefix=(program, *prefix[1:]))
 
 
 def secrets_of(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:

@@ -13,11 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from ao_protocol.attachments import Attachments
 from ao_protocol.contracts import InvalidOptions, InvalidSchema, Problem, SchemaSource
 from ao_protocol.contracts.contract import (
     ContractOverridden,
@@ -32,14 +31,13 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.framing import MAX_IDENTIFIER_BYTES, MAX_INVOCATION_BYTES, is_identifier
 from ao_protocol.inputs import PROMPT_SCHEMA, ParametersInvalid, check_against
 from ao_protocol.json_path import below
-from ao_protocol.wire import JsonObject, Name, problems_of
+from ao_protocol.wire import JsonObject, problems_of
 from ao_protocol.written import check_interoperable, check_name
 from ao_runner.blueprints.loading import LoadedBlueprint
 from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.discovery import Executor, ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
-from ao_runner.profiles import Duration, InvalidProfile, ProfileNotFound, load_profile
-from ao_runner.runs.options_schema import OPTIONS
+from ao_runner.profiles import InvalidProfile, ProfileNotFound, load_profile
 from ao_runner.store.records import OPEN_STATUSES, Run, RunTerms, Session, check_tag, timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import BATCH, RowDamaged
@@ -48,31 +46,6 @@ DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "pro
 """The default executor for each type of agent."""
 MAX_SHOWN_CHARACTERS: Final = 200
 TERMS: Final = [one.name for one in fields(RunTerms)]
-
-
-class AskedInJson(BaseModel):
-    """What every door that reads JSON takes by the same names: the HTTP API, MCP, and the lines of a pipe."""
-
-    model_config = ConfigDict(defer_build=True)
-
-    profile: Name | None = Field(None, description="Profile or executor that performs the run.")
-    timeout_seconds: Duration | None = Field(None, description="The most that the run may take.")
-    metadata: JsonObject = Field({}, description="Passed to the executor.")
-    labels: dict[str, str] = Field({}, description="Short texts by name, by which runs are found.")
-    attachments: Attachments = Field([], description="Files: `data` in base64, or the `path` on the worker's host.")
-    output_schema: JsonObject | None = Field(None, description="JSON Schema of the answer.")
-    output_schema_name: str | None = Field(None, description="A named schema, instead of output_schema.")
-    output_schema_options: JsonObject | None = Field(
-        None, description="How the schema is enforced.", json_schema_extra={"properties": OPTIONS}
-    )
-    no_schema: bool = Field(False, description="Ask for free text, although the agent has a default schema.")
-    keep_rejected: bool = Field(True, description="Store answers that do not fit the schema.")
-
-    def to_fields(self) -> dict[str, Any]:
-        """Return the fields of a `NewRun` that these are."""
-        said = {name: getattr(self, name) for name in AskedInJson.model_fields}
-        attachments = tuple(one.model_dump(exclude_none=True) for one in self.attachments)
-        return said | {"output_schema_options": self.output_schema_options or {}, "attachments": attachments}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +103,7 @@ class Reception:
     """The executors that are known, by profile: a batch looks for each one once."""
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedRun:
+class AcceptedRun(NamedTuple):
     """A checked run: what is stored, and performed here or by a worker."""
 
     session: Session

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+from ao_runner.store.limit_table import RunLimit
 from ao_runner.store.ownership import Owner
-from ao_runner.store.records import RunLimit, RunState, timestamp
+from ao_runner.store.records import RunState, timestamp
 from ao_runner.store.store import Store
 
 ReasonKind = Literal["behind", "not_before", "pause", "limit", "no_worker", "no_tag", "other_host"]

@@ -8,8 +8,8 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from dataclasses import fields, is_dataclass
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 
 from ao_protocol.framing import MAX_DEPTH, SURROGATE_ESCAPE, refuse_depth
 from ao_protocol.wire import JsonObject
@@ -91,8 +91,7 @@ def _needed(column: str, value: object) -> object:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(NamedTuple):
     """How a value is written, and read from the column with a name. None is null, which `read` may refuse."""
 
     write: Callable[[Any], object]

@@ -8,7 +8,7 @@ from typing import Final
 
 from ao_protocol.wire import JsonObject
 from ao_runner.store.engine import Part
-from ao_runner.store.run_figures import OF_NEWEST, ONLY
+from ao_runner.store.run_filter import OF_NEWEST, ONLY
 
 LATELY: Final = timedelta(days=7)
 """For how long a failure needs a person."""

@@ -1,10 +1,24 @@
 """The limits on running runs in a store."""
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from ao_runner.store.columns import Row
 from ao_runner.store.engine import Part
-from ao_runner.store.records import RunLimit
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimit:
+    """The most runs of an agent or of a profile that may run at a time, on all hosts together.
+
+    A `pause` is a limit of 0 on a profile until a time, because of a usage limit of its provider.
+    """
+
+    kind: Literal["agent", "profile", "pause"]
+    name: str
+    most: int
+    until: str | None = None
+    running: int = 0
 
 
 class LimitTable(Part):

@@ -15,12 +15,10 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ao_runner.home import is_locked, private_folder
-from ao_runner.store.records import Offer
 from ao_runner.store.store_errors import StoreUnusable
 
 FOLDER_NAME: Final = "owners"
@@ -29,8 +27,7 @@ FOLDER_NAME: Final = "owners"
 EVERY_PROFILE: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """A process that performs runs. `serves` lists the profiles whose runs it claims from the queue."""
 
     pid: int
@@ -51,32 +48,6 @@ class Owner:
     def takes(self, profile: str) -> bool:
         """Return whether the process claims runs of a profile from the queue."""
         return not self.drains and (EVERY_PROFILE in self.serves or profile in self.serves)
-
-
-def offer_text(offer: Offer) -> str:
-    """Return an offer as the JSON that other processes read."""
-    serves = offer.profiles or (EVERY_PROFILE,)
-    told = {"serves": serves, "tags": offer.tags, "shared": offer.shared, "slots": offer.slots}
-    return json.dumps({**told, "needs_tag": offer.needs_tag})
-
-
-WORKER_COLUMNS: Final = "pid, offer, host, drain, outbox_seconds"
-
-
-def owner_of(pid: int, offer: str, host: str, drain: int, outbox_seconds: float) -> Owner:
-    """Return the owner in a row of `WORKER_COLUMNS`, with an offer from `offer_text`."""
-    told = json.loads(offer)
-    return Owner(
-        pid,
-        serves=tuple(told.get("serves", ())),
-        tags=tuple(told.get("tags", ())),
-        shared=tuple(told.get("shared", ())),
-        host=host or None,
-        drains=bool(drain),
-        slots=told.get("slots", 0),
-        outbox_seconds=outbox_seconds,
-        needs_tag=told.get("needs_tag", False),
-    )
 
 
 REMOTE: Final = "remote-"

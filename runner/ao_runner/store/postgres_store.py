@@ -25,23 +25,13 @@ from ao_runner.store.columns import NO_TEXT, Row
 from ao_runner.store.engine import ConstraintBroken
 from ao_runner.store.event_table import EventTable
 from ao_runner.store.opening import NoSuchStore
-from ao_runner.store.ownership import (
-    IDLE_LEASE_SECONDS,
-    REMOTE,
-    WORKER_COLUMNS,
-    Owner,
-    Wakeup,
-    host_name,
-    offer_text,
-    owner_of,
-    uptime_seconds,
-)
+from ao_runner.store.ownership import IDLE_LEASE_SECONDS, REMOTE, Owner, Wakeup, host_name, uptime_seconds
 from ao_runner.store.postgres_layout import LAYOUTS, check_encoding, layout_of, make_partitions, migrate
 from ao_runner.store.postgres_notifications import CHANNEL, UNANSWERED_SECONDS, listening, settings_of
-from ao_runner.store.records import TAIL_CHARACTERS, Offer, RunState, StoredEvent
-from ao_runner.store.store import Store
+from ao_runner.store.records import TAIL_CHARACTERS, RunState, StoredEvent
+from ao_runner.store.store import LatePart, Store
 from ao_runner.store.store_errors import NEWER, Damage, RowConflict, StoreLocked, StoreUnreachable, StoreUnusable
-from ao_runner.store.worker_table import CLAIMED, WorkerTable
+from ao_runner.store.worker_table import CLAIMED, WORKER_COLUMNS, Offer, WorkerTable, offer_text, owner_of
 
 CLAIM_LOCK: Final = 0x_A0_C1_A1
 """The key of the advisory lock for claims that count running runs."""
@@ -231,6 +221,7 @@ class PostgresStore(Store):
     seconds_sql: ClassVar[str] = "ended_at::timestamptz - started_at::timestamptz"
     model_sql: ClassVar[str] = "executor_config::json ->> 'model'"
     tail_sql: ClassVar[str] = _TAIL
+    workers: "LatePart[WorkerTable]" = LatePart("postgres_store", "PostgresWorkers", "runs")
 
     def __init__(self, home: Path, url: str, name: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Connect to the database at `url`, which messages call `name`.
@@ -252,7 +243,7 @@ class PostgresStore(Store):
         self._depth = 0
         """The number of transactions that are open, one inside of the other."""
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
-        Store.__init__(self, PostgresEvents, PostgresWorkers)
+        Store.__init__(self, PostgresEvents)
         with self.explaining():
             _ = self.connection
 

@@ -1,69 +1,59 @@
 """What runs have cost, how many there are, and where their events begin: figures for people who look at many runs."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Final
 
 from ao_protocol.events import UsageFigures
-from ao_runner.store.columns import Stored
+from ao_runner.store.columns import FLAG, Codec, Stored
 from ao_runner.store.engine import Part
-from ao_runner.store.records import Live, LiveRun, SortKey, timestamp
+from ao_runner.store.records import TAIL_CHARACTERS, RunStatus, timestamp
+from ao_runner.store.run_filter import OF_NEWEST
 
-NEWEST_RUNS: Final = 10_000
-"""Number of newest runs that figures are about, so that an old store costs no more."""
-ONLY: Final = {
-    "last": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.session_id = runs.session_id AND o.rowid > runs.rowid)",
-    "unrepeated": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.succeeds = runs.run_id)",
-}
-"""The SQL conditions of `RunFilter.only`."""
 LATELY: Final = timedelta(minutes=1)
 MOST_WAITING: Final = 50
 """Maximum number of queued runs to list; all are counted."""
 MOST_LOOKED_BACK: Final = 10_000
 """Number of newest runs to check for a recent end, so that an old store costs no more."""
-RUNS_WITH_RESULTS: Final = 5_000
-"""Number of newest runs whose ends are searched."""
-PARTS: Final = {
-    "agent_name": "session_id IN (SELECT session_id FROM sessions WHERE lower(agent_name) LIKE ? ESCAPE '!')",
-    "profile": "lower(profile) LIKE ? ESCAPE '!'",
-}
-"""The SQL conditions of `RunFilter.parts`."""
-SORTED: Final[Mapping[SortKey, str]] = {
-    "state": "status",
-    "agent": "(SELECT lower(agent_name) FROM sessions WHERE sessions.session_id = runs.session_id)",
-    "profile": "lower(profile)",
-    "cost": "cost_usd",
-    "took": "CASE WHEN has_begun = 1 THEN {seconds} END",
-}
-"""The SQL expressions of `RunFilter.order`."""
-OF_NEWEST: Final = f"runs.rowid > (SELECT max(rowid) FROM runs) - {NEWEST_RUNS}"  # noqa: S608  # own words
 
 
-def contains(text: str, end_of_events: str) -> tuple[str, list[object]]:
-    """Return the SQL condition that a run contains a text, in any case of letters, and the values for its marks.
-
-    It is looked for in parameters, in metadata, and in the last stored events of the newest runs that have ended.
-    """
-    escaped, plain = (_pattern(text, is_ascii=is_ascii) for is_ascii in (True, False))
-    patterns = [*dict.fromkeys([escaped, plain])]  # executors write events with and without escapes
-    ends = " OR ".join([f"lower({end_of_events}) LIKE ? ESCAPE '!'"] * len(patterns))
-    newest = f"runs.rowid > (SELECT max(rowid) FROM runs) - {RUNS_WITH_RESULTS} AND ended_at IS NOT NULL"  # noqa: S608
-    asked = "(lower(parameters) LIKE ? ESCAPE '!' OR lower(coalesce(metadata, '')) LIKE ? ESCAPE '!'"
-    return f"{asked} OR {newest} AND ({ends}))", [escaped, escaped, *patterns]
+def _whole_lines(_: str, tail: str) -> tuple[str, ...]:
+    """Return the lines of a tail of events, without the first one, of which only the end may be there."""
+    return tuple(tail.split("\n")[len(tail) >= TAIL_CHARACTERS :])
 
 
-def _pattern(text: str, *, is_ascii: bool) -> str:
-    """Return the pattern of LIKE for JSON that contains a text, in lower case."""
-    return part_of(json.dumps(text.lower(), ensure_ascii=is_ascii)[1:-1])
+_TAIL: Final[dict[str, object]] = {"codec": Codec("\n".join, _whole_lines)}
 
 
-def part_of(text: str) -> str:
-    """Return the pattern of LIKE for what contains a text, in lower case."""
-    for special in "!%_":
-        text = text.replace(special, f"!{special}")
-    return f"%{text.lower()}%"
+@dataclass(frozen=True, slots=True)
+class LiveRun:
+    """A run that is not over. `since` is when it began, or was put into the queue."""
+
+    run_id: str
+    session_id: str
+    agent_name: str
+    profile: str
+    status: RunStatus
+    attempt: int
+    owner: str
+    since: str
+    is_stopping: bool = field(metadata=FLAG)
+    events: int
+    last_lines: tuple[str, ...] = field(metadata=_TAIL)
+    """Some of its last events as JSON lines; empty if the last one is too long to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The current state: all active runs, the first queued ones, and the counts of both."""
+
+    queued: int
+    running: int
+    ended_lately: int
+    runs: tuple[LiveRun, ...]
+    now: datetime
+    """The time of the store's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from ao_protocol.errors import ErrorType
 from ao_runner.store.columns import Row
 from ao_runner.store.engine import Part
 from ao_runner.store.limit_table import LimitTable
-from ao_runner.store.records import ClaimedRun, Offer, Run
+from ao_runner.store.records import Run
 from ao_runner.store.run_table import RUN, RunTable
 from ao_runner.store.session_table import SESSION
 from ao_runner.store.store_errors import RowDamaged
-from ao_runner.store.worker_table import CLAIMED, WorkerTable
+from ao_runner.store.worker_table import CLAIMED, ClaimedRun, Offer, WorkerTable
 
 _NEW: Final[dict[str, object]] = {"status": "queued", "attempt": 0, "owner": "", "has_begun": 0, "announced": 0}
 

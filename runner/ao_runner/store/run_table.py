@@ -4,15 +4,14 @@ import json
 import operator
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ao_protocol.events import UsageFigures
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.store.brief_fields import brief_columns
 from ao_runner.store.columns import Stored, json_object, reading
 from ao_runner.store.engine import ConstraintBroken, Part, end_of_prefix
-from ao_runner.store.records import LAST, Run, RunFilter, RunRecord, RunState, RunStatus, Session
-from ao_runner.store.run_figures import OF_NEWEST, ONLY, PARTS, SORTED, contains, part_of
+from ao_runner.store.records import LAST, Run, RunRecord, RunState, RunStatus, Session
 from ao_runner.store.session_table import SessionTable
 from ao_runner.store.store_errors import (
     BEHIND,
@@ -25,10 +24,15 @@ from ao_runner.store.store_errors import (
     SessionUnknown,
 )
 
+if TYPE_CHECKING:
+    from ao_runner.store.run_filter import RunFilter
+
 RUN: Final = Stored("run", Run)
 _STATE: Final = Stored("run", RunState)
 MOST_OF_A_SESSION: Final = 1_000
 """Maximum number of runs of one session in a list of states."""
+UNREPEATED: Final = "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.succeeds = runs.run_id)"
+"""The SQL condition that no other run repeats one."""
 _PREFIXED: Final = "run_id >= ? AND run_id < ?"
 
 
@@ -171,12 +175,14 @@ class RunTable(Part):
         found = self.select("run_id = ?", beginning, is_strict=True)
         return found or self.select(_PREFIXED, beginning, end_of_prefix(beginning), is_strict=True)
 
-    def search(self, wanted: RunFilter) -> list[RunState]:
+    def search(self, wanted: "RunFilter") -> list[RunState]:
         """Return the newest runs that fit a filter, newest first. Damaged rows go to `damage`.
 
         Large parameters are brief, see `brief_fields`.
         """
-        condition, values = self._condition(wanted)
+        from ao_runner.store.run_filter import OF_NEWEST, SORTED, condition_of
+
+        condition, values = condition_of(wanted, self._db)
         direction = "ASC" if wanted.is_rising else "DESC"
         order = f"rowid {direction}"
         if wanted.order is not None:
@@ -184,38 +190,16 @@ class RunTable(Part):
             order = f"{SORTED[wanted.order].format(seconds=self._db.seconds_sql)} {direction} NULLS LAST, rowid DESC"
         return self.select(condition, *values, order=f"{order} LIMIT {wanted.limit:d} OFFSET {wanted.skip:d}")
 
-    def count(self, wanted: RunFilter) -> dict[RunStatus, int]:
+    def count(self, wanted: "RunFilter") -> dict[RunStatus, int]:
         """Return the number of runs that fit a filter by status, of the newest runs."""
-        condition, values = self._condition(wanted)
+        from ao_runner.store.run_filter import OF_NEWEST, condition_of
+
+        condition, values = condition_of(wanted, self._db)
         rows = self._db.fetch(
             f"SELECT status, count(*) FROM runs WHERE {condition} AND {OF_NEWEST} GROUP BY status",  # noqa: S608
             values,
         )
         return {status: int(count) for status, count in rows}
-
-    def _condition(self, wanted: RunFilter) -> tuple[str, list[object]]:
-        """Return the SQL condition of a filter, and the values for its marks."""
-        conditions: list[tuple[str, list[object]]] = [(f"{name} = ?", [value]) for name, value in wanted.equal.items()]
-        if wanted.before is not None:
-            conditions.append(("rowid < ?", [wanted.before]))
-        if wanted.agent is not None:
-            conditions.append(("session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)", [wanted.agent]))
-        if wanted.since is not None:
-            conditions.append(("coalesce(queued_at, started_at) >= ?", [wanted.since]))
-        if wanted.until is not None:
-            conditions.append(("coalesce(queued_at, started_at) < ?", [wanted.until]))
-        for name, part in wanted.parts.items():
-            conditions.append((PARTS[name], [part_of(part)]))
-        if wanted.text is not None:
-            conditions.append(contains(wanted.text, self._db.tail_sql))
-        # Quotes in a text are escaped, so that a pair is found as a whole only.
-        pairs = [json.dumps({name: text})[1:-1] for name, text in wanted.labels.items()]
-        conditions += [("replace(labels, ?, '') <> labels", [pair]) for pair in pairs]
-        if wanted.statuses:
-            conditions.append((f"status {self._db.among_sql}", [self._db.listed(wanted.statuses)]))
-        condition = " AND ".join(["1 = 1", *(one for one, _ in conditions), *(ONLY[name] for name in wanted.only)])
-        values = [value for _, some in conditions for value in some]
-        return condition, values
 
     def select(self, condition: str, *values: object, order: str = "rowid", is_strict: bool = False) -> list[RunState]:
         """Return the runs that fit a condition, oldest first unless `order` says otherwise.
@@ -279,7 +263,7 @@ class RunTable(Part):
 
     def count_batch(self, batch_id: str) -> dict[RunStatus, int]:
         """Return the number of runs of a batch by status, without those that another run repeats."""
-        condition = f"batch_id = ? AND {ONLY['unrepeated']}"
+        condition = f"batch_id = ? AND {UNREPEATED}"
         rows = self._db.fetch(f"SELECT status, count(*) FROM runs WHERE {condition} GROUP BY status", (batch_id,))  # noqa: S608  # own
         return {status: int(count) for status, count in rows}
 
@@ -289,7 +273,7 @@ class RunTable(Part):
         Raises:
             RowDamaged: One of them is damaged.
         """
-        condition = f"batch_id = ? AND status = 'failed' AND {ONLY['unrepeated']}"
+        condition = f"batch_id = ? AND status = 'failed' AND {UNREPEATED}"
         return self.select(condition, batch_id, is_strict=True)
 
     def repeated(self) -> set[str]:

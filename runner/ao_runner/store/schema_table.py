@@ -1,11 +1,27 @@
 """The named schemas of a store."""
 
 import json
+from dataclasses import dataclass, field
 from typing import Final
 
-from ao_runner.store.columns import Stored
+from ao_protocol.wire import JsonObject
+from ao_runner.store.columns import FLAG, OBJECT, Stored
 from ao_runner.store.engine import Part
-from ao_runner.store.records import NamedSchema
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSchema:
+    """A schema that runs can refer to by name."""
+
+    name: str
+    description: str
+    schema: JsonObject = field(metadata=OBJECT)
+    created_at: str
+    used_by_runs: int = 0
+    """The number of runs in this store, with any status, whose contract names the schema."""
+    is_deleted: bool = field(default=False, metadata=FLAG)
+    """No new run can use it; it is kept because results of old runs name it."""
+
 
 _SCHEMA: Final = Stored("schema", NamedSchema)
 _EXPRESSIONS: Final = {

@@ -1,20 +1,95 @@
 """The processes that perform runs, and what is wanted of them: the requests to stop runs, and to drain."""
 
+import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
-from ao_runner.store.columns import Row, Stored
+from ao_runner.store.columns import NEEDED, Row, Stored
 from ao_runner.store.engine import Part
-from ao_runner.store.ownership import Owner
-from ao_runner.store.records import ClaimedRun, Fleet, Offer, RunState
+from ao_runner.store.ownership import EVERY_PROFILE, Owner
+from ao_runner.store.records import Run, RunState
 from ao_runner.store.run_figures import OPEN
 from ao_runner.store.run_table import RunTable
 
-CLAIMED: Final = Stored("run", ClaimedRun)
+WORKER_COLUMNS: Final = "pid, offer, host, drain, outbox_seconds"
 MOST_PROFILES: Final = 100
 """Maximum number of profiles whose load is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a worker offers to runs when it claims some."""
+
+    owner: str
+    """The name of the worker, see `ao_runner.store.ownership`."""
+    profiles: tuple[str, ...] = ()
+    """The profiles that it serves; empty if it serves all."""
+    tags: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    """The profiles whose sessions are on storage that all hosts share."""
+    pausing: tuple[str, ...] = ()
+    """The profiles that a usage limit pauses on all hosts."""
+    lease_seconds: float = 30.0
+    gone_seconds: float = 600.0
+    """After this time without a worker, the sessions of another host count as unavailable."""
+    host: str | None = None
+    """The host of a worker that uses the store through a server; None for a process on this host."""
+    slots: int = 0
+    """How many runs it performs at most at a time; 0 if it does not tell."""
+    needs_tag: bool = False
+    """Whether it takes only runs that demand one of its tags, that of its host excepted."""
+
+
+def offer_text(offer: Offer) -> str:
+    """Return an offer as the JSON that other processes read."""
+    serves = offer.profiles or (EVERY_PROFILE,)
+    told = {"serves": serves, "tags": offer.tags, "shared": offer.shared, "slots": offer.slots}
+    return json.dumps({**told, "needs_tag": offer.needs_tag})
+
+
+def owner_of(pid: int, offer: str, host: str, drain: int, outbox_seconds: float) -> Owner:
+    """Return the owner in a row of `WORKER_COLUMNS`, with an offer from `offer_text`."""
+    told = json.loads(offer)
+    return Owner(
+        pid,
+        serves=tuple(told.get("serves", ())),
+        tags=tuple(told.get("tags", ())),
+        shared=tuple(told.get("shared", ())),
+        host=host or None,
+        drains=bool(drain),
+        slots=told.get("slots", 0),
+        outbox_seconds=outbox_seconds,
+        needs_tag=told.get("needs_tag", False),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRun:
+    """A run that a worker has claimed."""
+
+    run: Run
+    attempt: int
+    queued_at: str = field(metadata=NEEDED)
+
+
+CLAIMED: Final = Stored("run", ClaimedRun)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The number of processes that take runs from a store, and its load.
+
+    `profiles` has a row for each profile with open runs: its name, the numbers of queued and of running runs, and since
+    when the oldest queued one waits.
+    """
+
+    workers: int
+    profiles: Sequence[tuple[str | None, int, int, str | None]]
+    now: datetime
+    """The time of the store's clock."""
 
 
 @dataclass(frozen=True, slots=True)

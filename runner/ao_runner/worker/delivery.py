@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -317,7 +316,7 @@ def failure_instead_of(
     message += f"its reason: {reason[:300]}"
     failure = failed(ErrorType.INTERNAL_ERROR, message, origin="runner")
     if isinstance(session_id := refused.get("session_id"), str):
-        identity = replace(identity, session_id=session_id)
+        identity = identity._replace(session_id=session_id)
     return failure, as_event_of(identity, seq, failure, None, timestamp).line
 
 

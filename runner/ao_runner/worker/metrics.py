@@ -32,8 +32,9 @@ from ao_runner.outbox.outbox import Outbox
 from ao_runner.own_host import is_own_host
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import error_type_of, status_of
-from ao_runner.store.records import Fleet, RunRecord, seconds_since
+from ao_runner.store.records import RunRecord, seconds_since
 from ao_runner.store.store_errors import StoreUnusable, StoreUnwritable
+from ao_runner.store.worker_table import Fleet
 from ao_runner.worker.delivery import oldest_age_seconds
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.observers import Observer

@@ -17,8 +17,9 @@ from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.registry import Outcome
 from ao_runner.store.agent_table import AgentStatus
 from ao_runner.store.brief_fields import BEGINS, OMITTED
+from ao_runner.store.limit_table import RunLimit
 from ao_runner.store.notices import EventName
-from ao_runner.store.records import ExecutionMode, RunLimit
+from ao_runner.store.records import ExecutionMode
 from ao_server.agent_documents import Demands, Settings
 from ao_server.shapes import RunStatusName, SessionStatusName
 

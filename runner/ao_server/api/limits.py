@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ao_protocol.written import check_name
-from ao_runner.store.records import RunLimit
+from ao_runner.store.limit_table import RunLimit
 from ao_runner.store.store import Store
 from ao_server.api import answers
 from ao_server.api.answers import Json, Shape

@@ -15,7 +15,8 @@ from ao_protocol.events import InvalidEvent, RunStarted, parse_event
 from ao_protocol.older_events import user_message
 from ao_protocol.wire import JsonObject
 from ao_runner.store.brief_fields import OMITTED
-from ao_runner.store.records import RunFilter, RunState, Session
+from ao_runner.store.records import RunState, Session
+from ao_runner.store.run_filter import RunFilter
 from ao_runner.store.store import Store
 from ao_server.api import answers
 from ao_server.api.answers import Json, Shape

@@ -22,8 +22,10 @@ from ao_runner.runs.submission import AcceptedRun, NewRun, enqueue, new_batch_id
 from ao_runner.runs.waiting import reasons_to_wait
 from ao_runner.store.brief_fields import brief, without_data
 from ao_runner.store.engine import ConstraintBroken
-from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, SortKey, timestamp
+from ao_runner.store.records import OPEN_STATUSES, RunState, timestamp
+from ao_runner.store.run_filter import RunFilter, SortKey
 from ao_runner.store.store import Store
+from ao_runner.store.worker_table import Offer
 from ao_server.api import answers
 from ao_server.api.answers import Json, Shape
 from ao_server.context import Context, ServerContext, reads

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.registry import Outcome, SchemaRegistry
-from ao_runner.store.records import NamedSchema
+from ao_runner.store.schema_table import NamedSchema
 from ao_runner.store.store import Store
 from ao_server.api import answers
 from ao_server.api.answers import Json, Shape

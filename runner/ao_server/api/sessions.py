@@ -128,7 +128,7 @@ async def stop_session(context: Context, session_id: SessionId) -> Annotated[Jso
 async def delete_session(context: Context, session_id: SessionId) -> Annotated[Json, Shape(answers.DeletedSession)]:
     """Delete a session with its runs and events. One that is running has to be stopped first."""
     await context.access.read(lambda store: found_session(store, session_id))
-    deleted = await context.access.write_alone(lambda store: store.sessions.delete([session_id]))
+    deleted = await context.access.write_alone(lambda store: store.deletions.delete([session_id]))
     return {"ok": True, "session_id": session_id, "deleted": {"runs_count": sum(one.runs for one in deleted)}}
 
 

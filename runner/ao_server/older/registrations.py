@@ -24,8 +24,9 @@ from ao_runner.runs.outcome import failed
 from ao_runner.runs.submission import DEFAULT_EXECUTORS
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.ownership import REMOTE, Owner, uptime_seconds
-from ao_runner.store.records import Offer, RunState, timestamp
+from ao_runner.store.records import RunState, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.worker_table import Offer
 from ao_server.older.reports import OlderRun, bound
 from ao_server.problems import refusal
 from ao_server.store_access import StoreAccess

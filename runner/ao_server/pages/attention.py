@@ -8,7 +8,9 @@ from ao_protocol.errors import ErrorType
 from ao_runner.store.deliveries import GivenUp
 from ao_runner.store.failure_table import LATELY, MOST_GROUPS, FailureGroup
 from ao_runner.store.input_table import MOST_LISTED
-from ao_runner.store.records import RunFilter, RunLimit, timestamp
+from ao_runner.store.limit_table import RunLimit
+from ao_runner.store.records import timestamp
+from ao_runner.store.run_filter import RunFilter
 from ao_runner.store.store import Store
 from ao_server.pages.requests import RequestView
 from ao_server.pages.run_view import RunRow, rows_of

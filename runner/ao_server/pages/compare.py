@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from ao_runner.store.records import RunFilter
+from ao_runner.store.run_filter import RunFilter
 from ao_runner.store.store import Store
 from ao_server.api.run_calls import found_run
 from ao_server.context import reads

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from fastapi import Depends, Request
 
-from ao_runner.store.records import RunFilter, RunStatus, SortKey, timestamp
-from ao_runner.store.run_figures import SORTED
+from ao_runner.store.records import RunStatus, timestamp
+from ao_runner.store.run_filter import SORTED, RunFilter, SortKey
 from ao_runner.store.store import Store
 from ao_server.shapes import STATUSES
 

@@ -16,8 +16,8 @@ from ao_protocol.documents import Description
 from ao_runner.discovery import DescribeFailed, Executor, describe_executor, list_executors
 from ao_runner.profiles import list_profiles, profile_folders
 from ao_runner.runs.run_request import bare_environment
+from ao_runner.store.limit_table import RunLimit
 from ao_runner.store.ownership import EVERY_PROFILE, Owner
-from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext, reads
 from ao_server.pages.rendering import page

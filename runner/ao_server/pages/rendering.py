@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from ao_runner.odd_characters import visible
-from ao_runner.store.run_figures import RUNS_WITH_RESULTS
+from ao_runner.store.run_filter import RUNS_WITH_RESULTS
 
 STATIC: Final = Path(__file__).parent / "static"
 RELEASE: Final = sha256(b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))).hexdigest()[:12]

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from ao_protocol.errors import ErrorType
 from ao_runner.profiles import Profile, ProfileFolderUnreadable, list_profiles
 from ao_runner.store.records import timestamp
-from ao_runner.store.run_figures import NEWEST_RUNS, EndedRun
+from ao_runner.store.run_figures import EndedRun
+from ao_runner.store.run_filter import NEWEST_RUNS
 from ao_runner.store.store import Store
 from ao_server.context import Context
 from ao_server.pages.calls import seconds_between

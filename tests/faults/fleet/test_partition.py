@@ -8,9 +8,10 @@ import pytest
 
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Offer, timestamp
+from ao_runner.store.records import timestamp
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import StoreUnreachable
+from ao_runner.store.worker_table import Offer
 from tests.faults.fleet.hosts import Fleet, Host, await_end, broken_promises
 from tests.faults.fleet.networks import SERVER, Network
 from tests.faults.worker.working import until

@@ -16,7 +16,7 @@ from ao_runner.processes.containment import lifelines, probe
 from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Offer
+from ao_runner.store.worker_table import Offer
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.claiming import Needs
 from ao_runner.worker.delivery import take_outbox

@@ -12,7 +12,7 @@ import pytest
 
 from ao_runner.runs.conversation import MOST_OPEN_TOOLS
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Offer
+from ao_runner.store.worker_table import Offer
 from tests.faults.worker.working import MINIATURES, Home, Working, until
 
 LASTING = "100000 0.005"

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from ao_runner.store.agent_table import StoredAgent
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import NamedSchema, Run, Session
+from ao_runner.store.records import Run, Session
+from ao_runner.store.schema_table import NamedSchema
 from ao_runner.store.store_file import FILE_NAME
 from tests.process.doors.table import AGENTS, KEPT, NAMED, PARENT, SESSIONS, SIMULATED, UNBOUND
 

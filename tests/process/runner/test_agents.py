@@ -14,7 +14,7 @@ import ao_runner.agents
 from ao_protocol.contracts.vetting import vetted_document
 from ao_runner.agents import Agent, AgentFailed, Answer, Event
 from ao_runner.errors import RunnerError
-from ao_runner.store.records import RunFilter
+from ao_runner.store.run_filter import RunFilter
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store_errors import SessionUnknown
 

@@ -2,7 +2,8 @@
 
 from ao_protocol.events import UsageFigures
 from ao_protocol.wire import JsonObject
-from ao_runner.store.records import Run, RunFilter, Session
+from ao_runner.store.records import Run, Session
+from ao_runner.store.run_filter import RunFilter
 from ao_runner.store.store import Store
 
 TIME = "2026-01-01T00:00:00Z"

@@ -165,6 +165,6 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_request_still_waits(
 def test_requests_are_deleted_with_their_session(store: Store) -> None:
     parked(store, "call_1")
 
-    store.sessions.delete(["ses_1"])
+    store.deletions.delete(["ses_1"])
 
     assert store.inputs.of_run("run_1") == store.inputs.waiting() == []

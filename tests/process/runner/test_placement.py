@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from ao_runner.runs.lost_runs import fail_stranded_runs
+from ao_runner.store.limit_table import RunLimit
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Offer, Run, RunLimit, Session
+from ao_runner.store.records import Run, Session
 from ao_runner.store.store import Store
+from ao_runner.store.worker_table import Offer
 from tests.postgres_server import PostgresServer
 
 SESSION = Session("ses", "2026-01-01T00:00:00.000Z", "x", "/bin/x", "/project", {"name": "agent"})

@@ -7,9 +7,10 @@ import pytest
 
 from ao_runner.runs.lost_runs import fail_lost_runs, fail_stranded_runs
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Offer, Run, Session, timestamp
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store import Store
+from ao_runner.store.worker_table import Offer
 
 REMOTE = Offer("remote-1", host="elsewhere")
 

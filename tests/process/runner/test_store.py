@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.store.records import Offer, Run, RunRecord, Session
+from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store_errors import StoreUnusable
 from ao_runner.store.store_file import FILE_NAME
+from ao_runner.store.worker_table import Offer
 
 SESSION = Session("ses_1", "2026-01-01T00:00:00Z", "x", "/bin/x", "/project", {"name": "agent"}, {"model": "m"})
 RUN = Run("run_1", "ses_1", "start", {"prompt": "hi"}, "2026-01-01T00:00:00Z")

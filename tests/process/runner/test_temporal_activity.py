@@ -11,7 +11,7 @@ from typing import Any, ClassVar, get_type_hints
 import pytest
 
 from ao_runner.cli.asked_run import Order
-from ao_runner.runs.submission import AskedInJson
+from ao_runner.runs.asked_in_json import AskedInJson
 from tests.process.runner.cli.calling import SECONDS, Ao, miniature
 
 pytest.importorskip("temporalio", reason="temporalio is not installed; the extra `dev` has it")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from ao_runner.store.limit_table import RunLimit
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import RunLimit
 from ao_runner.store.store import Store
 from tests.process.server.conftest import Serve, Served, wait_for
 

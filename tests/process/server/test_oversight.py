@@ -8,10 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from ao_runner.store import run_figures
+from ao_runner.store import run_filter
 from ao_runner.store.action_table import Action
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Run, RunFilter, Session
+from ao_runner.store.records import Run, Session
+from ao_runner.store.run_filter import RunFilter
 from ao_runner.store.store import Store
 from ao_server.gate import tokens_of
 from tests.process.server.conftest import Serve, Served, wait_for
@@ -253,7 +254,7 @@ def test_search_finds_parameters_and_results(store: Store) -> None:
 
 
 def test_search_looks_into_the_results_of_the_newest_runs_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_figures, "RUNS_WITH_RESULTS", 2)
+    monkeypatch.setattr(run_filter, "RUNS_WITH_RESULTS", 2)
     with store.transaction():
         for number in range(4):
             ended(store, number, "the needle")

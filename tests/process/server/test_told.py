@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from ao_runner.store.deliveries import Webhook
+from ao_runner.store.limit_table import RunLimit
 from ao_runner.store.notices import Notice
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import REMOTE
-from ao_runner.store.records import Offer, RunLimit
 from ao_runner.store.store import Store
+from ao_runner.store.worker_table import Offer
 from ao_server.announcements import announce_lost, announce_untold
 from ao_server.messages import chat_text
 from ao_server.notifying import Notifier
@@ -173,7 +174,7 @@ def test_requests_and_failures_are_told_once(store: Store) -> None:
         assert sorted(told.values()) == ["input.requested", "run.failed"]
     assert {one.run_id for one in store.deliveries.all("webhook", "whk_1", 9)} == told.keys()
     assert store.deliveries.all("webhook", "whk_2", 9) == []
-    store.sessions.delete(["ses_1"])
+    store.deletions.delete(["ses_1"])
     assert (store.deliveries.all("webhook", "whk_1", 9), told_of(store)) == ([], [])
 
 

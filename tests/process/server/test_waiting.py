@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from ao_runner.runs.waiting import reasons_to_wait
+from ao_runner.store.limit_table import RunLimit
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Run, RunLimit, Session, timestamp
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.store import Store
 from ao_server.pages.attention import attention_of
 from tests.process.runner.cli.calling import Ao

@@ -12,7 +12,7 @@ from ao_runner.cli.options import DurationOption
 from ao_runner.cli.program import program
 from ao_runner.durations import seconds_from
 from ao_runner.profiles import Profile
-from ao_runner.runs.submission import AskedInJson
+from ao_runner.runs.asked_in_json import AskedInJson
 
 FORMS = "seconds as a number, or 500ms, 8s, 30m, 2h, 1d or 1h30m"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.discovery import ExecutorNotFound, list_executors, locate_executor
+from ao_runner.discovery import ExecutorNotFound, list_executors, locate_executor, search_folders
 from ao_runner.processes.spawn import search_path
 
 
@@ -27,17 +27,33 @@ def test_the_whole_file_name_is_understood_too(tmp_path: Path) -> None:
     folder = put(tmp_path / "bin", "ao-echo-exec")
 
     assert locate_executor("ao-echo-exec", [folder]).name == "echo"
+    put(folder, "ao-ao-echo-exec-exec")
+    assert locate_executor("ao-echo-exec", [folder]).name == "ao-echo-exec"
 
 
 def test_the_bridge_for_runners_of_the_older_contract_is_not_listed(tmp_path: Path) -> None:
     put(tmp_path, "ao-http-exec")
     assert list_executors([tmp_path]) == {}
+    for name in ("http", "ao-http-exec"):
+        with pytest.raises(ExecutorNotFound, match="available: none"):
+            locate_executor(name, [tmp_path])
 
 
 def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
     first, second = put(tmp_path / "a", "ao-echo-exec"), put(tmp_path / "b", "ao-echo-exec")
 
     assert locate_executor("echo", [first, second]).path == first / "ao-echo-exec"
+
+
+def test_a_long_path_is_not_listed_for_an_executor_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = put(tmp_path / "bin", "ao-mine-exec")
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delattr("os.scandir")
+
+    assert locate_executor("mine").path == folder / "ao-mine-exec"
+    assert [*search_folders()][1:] == [folder]
 
 
 def test_the_folder_of_a_user_that_is_not_there_leads_nowhere() -> None:
@@ -49,6 +65,8 @@ def test_what_cannot_be_executed_is_no_executor(tmp_path: Path) -> None:
     folder = put(tmp_path / "bin", "ao-echo-exec", mode=0o644)
 
     assert list_executors([folder, tmp_path / "is-not-there"]) == {}
+    with pytest.raises(ExecutorNotFound):
+        locate_executor("echo", [folder])
 
 
 def test_what_people_call_an_agent_means_its_usual_executor(tmp_path: Path) -> None:

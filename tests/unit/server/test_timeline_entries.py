@@ -7,7 +7,7 @@ import pytest
 
 from ao_protocol.events import BODIES, Envelope, Event, InvalidEvent
 from ao_protocol.wire import WireModel
-from ao_runner.cli.run_progress import Narrator, ProgressLine
+from ao_runner.cli.progress_lines import Narrator, ProgressLine
 from ao_runner.runs.narration import NOTHING, NarrationEntry, entry_of, event_for_people
 from ao_server.event_log import EventPosition, LoggedEvent
 from ao_server.pages.calls import without_repetition

@@ -27,7 +27,8 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.profiles import COORDINATOR_TOKEN
 from ao_runner.run_events import RunKey
-from ao_runner.store.records import Offer, RunRecord
+from ao_runner.store.records import RunRecord
+from ao_runner.store.worker_table import Offer
 
 Parsed = TypeVar("Parsed")
 

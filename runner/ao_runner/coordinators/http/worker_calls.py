@@ -12,7 +12,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Assignment, EventBatch, InputAnswer
 from ao_runner.run_events import RunKey
 from ao_runner.store.ownership import MAX_LEASE_SECONDS, REMOTE
-from ao_runner.store.records import Offer, RunRecord
+from ao_runner.store.records import RunRecord
+from ao_runner.store.worker_table import Offer
 
 VERSION: Final = 1
 """What `GET /health` calls `worker_api`."""

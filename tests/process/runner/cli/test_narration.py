@@ -9,7 +9,7 @@ import pytest
 
 from ao_protocol.events import Event, event_from_document
 from ao_runner.cli.printing import plain_text, shorten
-from ao_runner.cli.run_progress import Narrator, ProgressLine
+from ao_runner.cli.progress_lines import Narrator, ProgressLine
 from ao_runner.runs.narration import entry_of
 from tests.process.runner.cli.calling import Ao, miniature
 

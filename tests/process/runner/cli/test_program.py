@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ao_runner.store.store import LatePart, Store
 from tests.process.runner.cli.calling import Ao
 
 COMMANDS = [
@@ -74,11 +75,25 @@ def test_the_help_names_every_command_without_loading_any(ao: Ao) -> None:
 LATER = {
     "ao_protocol.agent_response",
     "ao_protocol.contracts.enforcement",
+    "ao_protocol.contracts.explanation",
+    "ao_protocol.contracts.validation",
+    "ao_protocol.contracts.verdicts",
+    "ao_protocol.contracts.vetting",
     "ao_protocol.extraction",
+    "ao_protocol.lifecycle",
+    "ao_protocol.published",
+    "ao_runner.cli.live_progress",
+    "ao_runner.cli.message_tail",
+    "ao_runner.cli.progress_lines",
     "ao_runner.processes.calls",
+    "ao_runner.runs.asked_in_json",
     "ao_runner.runs.attaching",
     "ao_runner.runs.contract_loop",
     "ao_runner.runs.lost_runs",
+    "ao_runner.runs.narration",
+    "ao_runner.store.run_filter",
+    "ao_runner.store.worker_table",
+    *(f"ao_runner.store.{part._module}" for part in vars(Store).values() if isinstance(part, LatePart)),
     "click.shell_completion",
     "importlib.metadata",
     "jsonschema_rs",

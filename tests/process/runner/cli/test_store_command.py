@@ -16,8 +16,9 @@ from ao_runner.runs.lost_runs import fail_lost_runs, fail_stranded_runs
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_layout import LAYOUTS, migrate, partition_name
 from ao_runner.store.postgres_operations import look
-from ao_runner.store.records import Offer, Run, Session
+from ao_runner.store.records import Run, Session
 from ao_runner.store.store_errors import StoreUnusable
+from ao_runner.store.worker_table import Offer
 from tests.postgres_server import PostgresServer
 from tests.process.runner.cli.calling import Ao, Called, miniature
 from tests.process.runner.cli.test_many_hosts import working

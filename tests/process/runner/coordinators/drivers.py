@@ -22,7 +22,8 @@ from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import LOCAL, StorePlace
 from ao_runner.store.ownership import REMOTE, own_runs
-from ao_runner.store.records import Offer, Run, Session
+from ao_runner.store.records import Run, Session
+from ao_runner.store.worker_table import Offer
 from tests.foreign_coordinator.server import ForeignCoordinator
 from tests.process.server.conftest import Served
 

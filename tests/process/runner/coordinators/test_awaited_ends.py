@@ -8,8 +8,9 @@ from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.store.deliveries import GivenUp, Webhook
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs, own_wakeup
-from ao_runner.store.records import Offer, Run, Session, timestamp
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.store import Store
+from ao_runner.store.worker_table import Offer
 from tests.process.runner.coordinators.lines import result
 
 BOUND_SECONDS = 100.0

@@ -17,7 +17,8 @@ from ao_runner.named_schemas.registry import (
     SchemaRegistry,
 )
 from ao_runner.named_schemas.vetting import UnacceptableSchema
-from ao_runner.store.records import NamedSchema, Run, Session
+from ao_runner.store.records import Run, Session
+from ao_runner.store.schema_table import NamedSchema
 from ao_runner.store.sqlite_store import SqliteStore
 
 TEXT: JsonObject = {"type": "string"}

@@ -14,9 +14,10 @@ from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnav
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.postgres_store import PostgresStore
-from ao_runner.store.records import ClaimedRun, Offer, Run, Session
+from ao_runner.store.records import Run, Session
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import RowDamaged
+from ao_runner.store.worker_table import ClaimedRun, Offer
 from tests.process.executors.driver import wait_until
 from tests.process.fork_server import start_ao
 from tests.process.runner.cli.calling import Ao, miniature

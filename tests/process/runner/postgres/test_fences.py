@@ -10,9 +10,9 @@ import pytest
 
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Offer
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import NotHeld
+from ao_runner.store.worker_table import Offer
 from tests.jumping_clock import build_jumping_clock
 from tests.process.executors.driver import wait_until
 from tests.process.runner.cli.calling import Ao

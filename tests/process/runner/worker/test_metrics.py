@@ -15,7 +15,8 @@ from ao_runner.outbox.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Offer, Run, Session, timestamp
+from ao_runner.store.records import Run, Session, timestamp
+from ao_runner.store.worker_table import Offer
 from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.metrics import (
     MOST_CONNECTIONS,

@@ -113,7 +113,7 @@ def test_a_usual_invocation_goes_the_short_way() -> None:
 
 
 def test_a_simple_invocation_needs_no_validator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ao_protocol.prompt_only.validator_for", pytest.fail)
+    monkeypatch.setattr("ao_protocol.published.validator_for", pytest.fail)
     assert asks_a_prompt_alone(SIMPLE)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_protocol.contracts import is_valid
+from ao_protocol.contracts.checks import InvalidSchema
 from ao_protocol.contracts.contract import (
     MAX_NATIVE_BYTES,
     AgentResponseFormat,
@@ -33,7 +34,6 @@ from ao_protocol.contracts.contract import (
     resolve_contract,
     with_strategy,
 )
-from ao_protocol.contracts.vetting import InvalidSchema
 from ao_protocol.documents import invocation_from_document
 
 DESIGNERS: Mapping[str, Any] = {"const": True}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.contracts.vetting import InvalidSchema, check_schema
+from ao_protocol.contracts.checks import InvalidSchema, check_schema
 
 
 def refusals(schema: object) -> list[str]:

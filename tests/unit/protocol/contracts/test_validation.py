@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ao_protocol.contracts import InvalidSchema, is_valid, validate, validator_for
-from ao_protocol.contracts.vetting import MAX_PROBLEMS
+from ao_protocol.contracts.checks import MAX_PROBLEMS
 
 REVIEW = {
     "type": "object",

@@ -9,7 +9,7 @@ from ao_runner.coordinators.port import Backoff, CoordinatorUnavailable
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.outbox.outbox import Outbox
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Offer
+from ao_runner.store.worker_table import Offer
 from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.log import open_log
 

@@ -15,8 +15,9 @@ from ao_runner.outbox.outbox import Outbox
 from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Offer, Run, Session, timestamp
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
+from ao_runner.store.worker_table import Offer
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.held_runs import HeldRun
 from ao_runner.worker.log import open_log
