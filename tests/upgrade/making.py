@@ -78,7 +78,7 @@ class User(Ao):
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        return super().environment() | self.variables
+        return {**super().environment(), **self.variables}
 
     @contextmanager
     def store_is_locked(self) -> Iterator[None]:

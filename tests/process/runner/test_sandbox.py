@@ -133,10 +133,11 @@ def test_a_process_that_waits_without_the_sandbox_gets_no_run_of_it(tmp_path: Pa
         plain, sandbox = house.profile, Sandbox(command=[script(tmp_path, 'exec "$@"')])
         await house.perform(house.session("ses_1"))
         await until(lambda: bool(house.launcher.parked))
+        (unconfined,) = house.launcher.parked
         house.profile = plain.model_copy(update={"sandbox": sandbox})
 
         _, confined = await house.perform(house.session("ses_2"))
-        await until(lambda: bool(house.launcher.parked))
+        await until(lambda: any(one is not unconfined for one in house.launcher.parked))
         house.profile = plain
         _, free = await house.perform(house.session("ses_3"))
 
