@@ -2,13 +2,25 @@
 
 import json
 import subprocess
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.faults.worker.working import Home, until
 
 GOOD = "answers_at_once"
+FAULT = """
+from ao_runner.runs import run
+
+real = run.check_run
+
+def check_run(request, *given, **more):
+    if request.session.session_id == "ses_bad":
+        raise ZeroDivisionError
+    return real(request, *given, **more)
+
+run.check_run = check_run
+"""
 
 
 def with_blueprint(home: Home, run_id: str, blueprint: dict[str, object]) -> None:
@@ -44,18 +56,16 @@ def test_a_blueprint_that_is_none_ends_its_own_run_only(home: Home, blueprint: d
     home.check([bad, good])
 
 
-def test_a_fault_of_the_workers_in_one_run_ends_that_run_only(home: Home) -> None:
-    good = home.submit_to("ses_good", "hi", GOOD)
-    with home.store() as store:
-        run = replace(store.runs.of_sessions("ses_good")[0], run_id="run_bad", session_id="ses_bad")
-        store.sessions.add(replace(store.sessions.find("ses_good"), session_id="ses_bad"))
-        store.queue.add(replace(run, profile=home.states()[0].run.profile or "", timeout_seconds=float("inf")))
+def test_a_fault_of_the_workers_in_one_run_ends_that_run_only(home: Home, tmp_path: Path) -> None:
+    bad, good = home.submit_to("ses_bad", "hi", GOOD), home.submit_to("ses_good", "hi", GOOD)
+    (tmp_path / "sitecustomize.py").write_text(FAULT)
 
-    home.drained()
+    with home.worker(env={**home.environment(), "PYTHONPATH": str(tmp_path)}) as worker:
+        home.finish(worker)
 
     assert home.outcomes() == {"internal_error": 1, "completed": 1}
-    assert home.events("run_bad")[-1]["error"]["type"] == "internal_error"
-    home.check(["run_bad", good])
+    assert home.events(bad)[-1]["error"]["type"] == "internal_error"
+    home.check([bad, good])
 
 
 def test_a_log_that_nobody_reads_holds_up_no_run(home: Home) -> None:

@@ -201,13 +201,6 @@ class ExecutorProcess:
         """Ask for another run in the session."""
         self.write_line({"type": "turn", "run_id": run_id, "parameters": {"prompt": prompt}})
 
-    def cancel_turn(self, run_id: str, prompt: str) -> list[EventDocument]:
-        """Ask for another run in the session, cancel it while its first tool runs, and return its last events."""
-        self.write_turn(run_id, prompt)
-        self.read_until("tool_started")
-        self.write_line({"type": "cancel"})
-        return self.read_run()
-
     def await_output(self, timeout: float = WAIT_SECONDS) -> None:
         """Wait until there is something to read, and leave it there."""
         self._await_descriptor(self._stdout.fileno(), select.POLLIN, time.monotonic() + timeout)

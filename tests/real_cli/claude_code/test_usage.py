@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.process.executors.driver import Run
+from tests.process.executors.driver import Run, wait_until
 from tests.real_cli.claude_code.claude import SEVERITY_SCHEMA
 from tests.real_cli.claude_code.conftest import StartClaude
 from tests.real_cli.programs import CLAUDE_CLI
@@ -50,17 +50,20 @@ def test_a_cost_limit_is_about_the_run_and_not_about_its_session(start_claude: S
     assert claude.run(**again, limits={"max_cost_usd": 0.5 * COST_USD}).error["type"] == "limit_exceeded"
 
 
-def test_subagents_count_and_so_does_a_run_that_is_cancelled(start_claude: StartClaude) -> None:
+def test_subagents_count_and_so_does_a_run_that_is_cancelled(start_claude: StartClaude, tmp_path: Path) -> None:
     claude = start_claude(
         call("Task", description="d", prompt="Look.", subagent_type="general-purpose"),
         *[ANSWER] * 2,
-        call("Bash", command="tail -f /dev/null"),
+        call("Bash", command=f"touch {tmp_path}/begun; tail -f /dev/null"),
         ANSWER,
     )
     config = {"tools": ["Bash", "Task"], "allowed_tools": ["Bash"]}
     with claude.start(control={"stdin": "open", "turns": True}, executor_config=config) as executor:
         with_a_subagent = executor.read_run()
-        cancelled = executor.cancel_turn("run_2", "Wait.")
+        executor.write_turn("run_2", "Wait.")
+        wait_until((tmp_path / "begun").exists)  # then the model has told all of its usage
+        executor.write_line({"type": "cancel"})
+        cancelled = executor.read_run()
         executor.write_turn("run_3", "And then?")
         last = executor.read_run()
 
