@@ -101,7 +101,7 @@ def expanded(path: str) -> Path:
 def list_executors(folders: Sequence[Path] | None = None) -> dict[str, Executor]:
     """Return every executor that can be found, by name. The first one with a name takes precedence."""
     found: dict[str, Executor] = {}
-    for folder in search_folders() if folders is None else folders:
+    for folder in dict.fromkeys(search_folders() if folders is None else folders):
         try:
             names = sorted(entry.name for entry in os.scandir(folder) if EXECUTABLE_NAME.fullmatch(entry.name))
         except OSError:

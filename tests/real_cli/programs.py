@@ -26,7 +26,7 @@ _NO_STRACE: Final = _why_strace_cannot_run()
 
 
 def _needs(program: str) -> pytest.MarkDecorator:
-    reason = f"{program} is not on PATH; .ci/toolchains installs it if npm is there"
+    reason = f"{program} is not on PATH; `.ci/toolchains agents` installs it if npm is there"
     return pytest.mark.skipif(shutil.which(program) is None, reason=reason)
 
 

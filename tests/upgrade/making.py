@@ -88,7 +88,7 @@ class User(Ao):
                 store.execute("BEGIN IMMEDIATE")
                 yield
             return
-        with psycopg.connect(dbname=DATABASE, host=self.variables["PGHOST"], user=self.variables["PGUSER"]) as database:
+        with database_of(self.variables) as database:
             database.execute("LOCK TABLE runs, events IN EXCLUSIVE MODE")
             yield
             database.execute(
@@ -105,12 +105,16 @@ def on_new_database(server: PostgresServer) -> dict[str, str]:
     return {"AO_STORE": f"postgresql:///{DATABASE}", "PGHOST": str(server.data.parent), "PGUSER": "ao"}
 
 
+def database_of(variables: Mapping[str, str]) -> psycopg.Connection:
+    return psycopg.connect(dbname=DATABASE, host=variables["PGHOST"], user=variables["PGUSER"])
+
+
 def dump_of(variables: Mapping[str, str]) -> str:
     """Return a database as SQL, without the commands of `psql`, which older ones do not know.
 
     The leases of its workers last: a run whose worker is dead is lost at the end of its lease, whatever an outbox has.
     """
-    with psycopg.connect(dbname=DATABASE, host=variables["PGHOST"], user=variables["PGUSER"]) as database:
+    with database_of(variables) as database:
         database.execute("UPDATE workers SET lease_until = '2999-01-01 00:00:00+00'")
     server = find_program("postgres")
     assert server is not None

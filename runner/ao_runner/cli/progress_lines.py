@@ -4,7 +4,7 @@ Results go to stdout, everything else to stderr.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -138,7 +138,8 @@ def show_terminal(terminal: Terminal, run: Run, store: Store, began_at: float) -
         echo(f"✓ {describe_result(terminal, seconds)}", fg="green", err=True)
     else:
         rejected_in = run.run_id if record is not None and record.rejected_answers else None
-        show_failure(terminal.error, terminal.status, seconds, rejected_in, session.executor_name)
+        error, status = terminal.error, terminal.status
+        show_failure(lines_of_failure(error, status, seconds, rejected_in, session.executor_name))
     failed_so = None if isinstance(terminal, Result) else terminal.error.type
     can_continue = (record is None or record.can_resume) and failed_so not in _NOT_CONTINUED
     if session.executor_session_id is not None and can_continue:
@@ -168,16 +169,10 @@ def show_result(result: Result) -> None:
     print_exactly(result.result_text)
 
 
-def show_failure(
-    error: ErrorInfo,
-    status: str,
-    seconds: float | None = None,
-    rejected_in: str | None = None,
-    executor: str = "NAME",
-) -> None:
-    """Print a failure and the remedy to stderr; see `show_terminal`."""
-    for number, line in enumerate(lines_of_failure(error, status, seconds, rejected_in, executor)):
-        colour = None if number else "yellow" if status == "cancelled" else "red"
+def show_failure(lines: Iterable[ProgressLine]) -> None:
+    """Print a failure and its remedy, the lines of `lines_of_failure`, to stderr."""
+    for number, line in enumerate(lines):
+        colour = None if number else "yellow" if line.severity == "warning" else "red"
         echo(f"{line.mark} {line.text}", fg=colour, bold=not number, err=True)
 
 

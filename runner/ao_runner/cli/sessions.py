@@ -35,7 +35,7 @@ from ao_runner.cli.printing import (
     shorten,
     show_newest,
 )
-from ao_runner.cli.progress_lines import show_failure, show_result
+from ao_runner.cli.progress_lines import lines_of_failure, show_failure, show_result
 from ao_runner.cli.runs import prompt_of
 from ao_runner.cli.stored_events import stored_events
 from ao_runner.cli.told_events import ToldEvents
@@ -277,10 +277,12 @@ def result_command(
         show_result(event.body)
     else:
         show_failure(
-            event.body.error,
-            event.body.status,
-            rejected_in=run.run_id if kept and kept.rejected_answers else None,
-            executor=executor,
+            lines_of_failure(
+                event.body.error,
+                event.body.status,
+                rejected_in=run.run_id if kept and kept.rejected_answers else None,
+                executor=executor,
+            )
         )
     sys.exit(int(exit_code_of(event.body)))
 

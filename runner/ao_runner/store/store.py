@@ -12,9 +12,6 @@ from ao_runner.store.run_table import RunTable
 from ao_runner.store.session_table import SessionTable
 
 if TYPE_CHECKING:
-    from ao_runner.store.worker_table import WorkerTable
-
-if TYPE_CHECKING:
     from ao_runner.store.action_table import ActionTable
     from ao_runner.store.agent_table import AgentTable, AnswerTable
     from ao_runner.store.deletions import Deletions
